@@ -1,0 +1,326 @@
+// Package wire is JSON as Forge reads and prints it.
+//
+// Reading is strict, because what two readers understand differently is a hole:
+// valid UTF-8 without a byte order mark, one value and nothing after it, no
+// name twice in an object (after unescaping), no lone surrogates, no U+0000,
+// bounded size, depth and number literals. encoding/json decides the grammar;
+// this package adds what it lets through. Numbers are never converted: a Value
+// keeps the literal. The rules are in forge(7), STANDARD INPUT.
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"forge/lib/fail"
+)
+
+// Limits bound what Parse accepts.
+type Limits struct {
+	Size    int  // bytes of the whole text
+	Depth   int  // arrays and objects within each other
+	Numbers bool // literals of at most 40 characters and exponent 308
+	NUL     bool // let U+0000 stand in strings (never in names)
+}
+
+const maxDepth = 512
+
+// The bounds of DESIGN §3: what a schema checks, what a command is asked, what
+// a tool or a sibling answers, and what our own files hold.
+var (
+	Instance = Limits{Size: 4 << 20, Depth: 64, Numbers: true}
+	Request  = Limits{Size: 8 << 20, Depth: 128}
+	Output   = Limits{Size: 16 << 20, Depth: maxDepth, NUL: true}
+	File     = Limits{Size: 64 << 20, Depth: maxDepth, NUL: true}
+)
+
+// Read reads r to its end and parses it. Errors: bad_input, io_error.
+func Read(r io.Reader, lim Limits) (Value, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(lim.Size)+1))
+	if err != nil {
+		return Value{}, fail.New(fail.IOError, "", "read: %w", err)
+	}
+	return Parse(b, lim)
+}
+
+// Parse returns the one value that text holds. Errors are of kind bad_input
+// and name line and column, counted from 1, the column in bytes.
+func Parse(text []byte, lim Limits) (Value, error) {
+	if len(text) > lim.Size {
+		return Value{}, fail.New(fail.BadInput, "pass large data as a file, by a path with x-bind",
+			"more than %d bytes", lim.Size)
+	}
+	if strings.HasPrefix(string(text[:min(3, len(text))]), "\ufeff") {
+		return Value{}, bad(text, 0, "write UTF-8 without a byte order mark", "byte order mark")
+	}
+	if !utf8.Valid(text) {
+		return Value{}, bad(text, firstInvalid(text), "write UTF-8", "invalid UTF-8")
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		if len(strings.TrimSpace(string(text[:min(64, len(text))]))) == 0 {
+			return Value{}, fail.New(fail.BadInput, "pass one JSON value on standard input", "empty")
+		}
+		syn, ok := errors.AsType[*json.SyntaxError](err)
+		if !ok {
+			return Value{}, fail.New(fail.BadInput, "", "%w", err)
+		}
+		return Value{}, bad(text, max(0, int(syn.Offset)-1), "pass exactly one JSON value", "%s", err)
+	}
+	p := parser{text: text, lim: lim}
+	v, err := p.value(1)
+	if err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// bad is an error of kind bad_input at an offset of text.
+func bad(text []byte, at int, hint, format string, args ...any) error {
+	line, col := Line(text, at)
+	return fail.New(fail.BadInput, hint, "line %d column %d: %s", line, col, fmt.Sprintf(format, args...))
+}
+
+// Line turns an offset into a line and a column in bytes, both from 1.
+func Line(text []byte, at int) (line, col int) {
+	before := string(text[:min(at, len(text))])
+	return 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')
+}
+
+func firstInvalid(text []byte) int {
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(text)
+}
+
+// A parser walks text that encoding/json has found to be well formed.
+type parser struct {
+	text []byte
+	lim  Limits
+	at   int
+}
+
+func (p *parser) blanks() {
+	for p.at < len(p.text) {
+		switch p.text[p.at] {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) value(depth int) (Value, error) {
+	p.blanks()
+	v := Value{pos: p.at}
+	var err error
+	switch c := p.text[p.at]; c {
+	case '{', '[':
+		if depth > p.lim.Depth {
+			return v, bad(p.text, p.at, "flatten the value", "nested deeper than %d", p.lim.Depth)
+		}
+		if c == '{' {
+			err = p.object(&v, depth)
+		} else {
+			err = p.array(&v, depth)
+		}
+	case '"':
+		v.typ = String
+		v.text, err = p.str(p.lim.NUL)
+	case 't':
+		v.typ, v.text = Bool, "true"
+		p.at += 4
+	case 'f':
+		v.typ, v.text = Bool, "false"
+		p.at += 5
+	case 'n':
+		p.at += 4
+	default:
+		v.typ = Number
+		v.text, err = p.number()
+	}
+	return v, err
+}
+
+func (p *parser) object(v *Value, depth int) error {
+	v.typ = Object
+	p.at++
+	seen := map[string]bool(nil)
+	for {
+		p.blanks()
+		switch p.text[p.at] {
+		case '}':
+			p.at++
+			return nil
+		case ',':
+			p.at++
+			p.blanks()
+		}
+		start := p.at
+		name, err := p.str(false)
+		if err != nil {
+			return err
+		}
+		if repeats(v.members, &seen, name) {
+			return bad(p.text, start, "write each name once", "name %q stands twice in one object", name)
+		}
+		p.blanks()
+		p.at++ // the colon
+		m, err := p.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		v.members = append(v.members, Member{name, m})
+	}
+}
+
+// repeats says whether name stands in members already; past a few members it
+// keeps a set, so that a large object costs no square.
+func repeats(members []Member, seen *map[string]bool, name string) bool {
+	if len(members) < 16 {
+		for _, m := range members {
+			if m.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	if *seen == nil {
+		*seen = make(map[string]bool, 64)
+		for _, m := range members {
+			(*seen)[m.Name] = true
+		}
+	}
+	if (*seen)[name] {
+		return true
+	}
+	(*seen)[name] = true
+	return false
+}
+
+func (p *parser) array(v *Value, depth int) error {
+	v.typ = Array
+	v.items = []Value{}
+	p.at++
+	for {
+		p.blanks()
+		switch p.text[p.at] {
+		case ']':
+			p.at++
+			return nil
+		case ',':
+			p.at++
+		}
+		it, err := p.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		v.items = append(v.items, it)
+	}
+}
+
+// str reads a string. encoding/json turns a lone surrogate into U+FFFD, so two
+// different texts would become one value: it is refused here.
+func (p *parser) str(nul bool) (string, error) {
+	start := p.at
+	p.at++
+	from := p.at
+	for p.text[p.at] != '"' && p.text[p.at] != '\\' {
+		p.at++
+	}
+	if p.text[p.at] == '"' { // the common case: nothing to unescape
+		s := string(p.text[from:p.at])
+		p.at++
+		return s, nil
+	}
+	out := append([]byte(nil), p.text[from:p.at]...)
+	for {
+		switch c := p.text[p.at]; c {
+		case '"':
+			p.at++
+			return string(out), nil
+		case '\\':
+			e := p.text[p.at+1]
+			p.at += 2
+			switch e {
+			case 'b':
+				out = append(out, '\b')
+			case 'f':
+				out = append(out, '\f')
+			case 'n':
+				out = append(out, '\n')
+			case 'r':
+				out = append(out, '\r')
+			case 't':
+				out = append(out, '\t')
+			case 'u':
+				r := p.hex4()
+				if utf16.IsSurrogate(r) {
+					low := rune(-1)
+					if p.text[p.at] == '\\' && p.text[p.at+1] == 'u' {
+						p.at += 2
+						low = p.hex4()
+					}
+					if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+						return "", bad(p.text, start, "write the character itself, or both halves", "lone surrogate in a string")
+					}
+				}
+				if r == 0 && !nul {
+					return "", bad(p.text, start, "leave U+0000 out; pass binary data as base64 or in a file", "U+0000 in a string")
+				}
+				out = utf8.AppendRune(out, r)
+			default: // quote, backslash, slash
+				out = append(out, e)
+			}
+		default:
+			out = append(out, c)
+			p.at++
+		}
+	}
+}
+
+func (p *parser) hex4() rune {
+	n, _ := strconv.ParseUint(string(p.text[p.at:p.at+4]), 16, 32)
+	p.at += 4
+	return rune(n)
+}
+
+// number reads a literal. Beyond the bounds the checks that follow cost more
+// than they tell (notes on gojsonschema: 901 bytes, 5 seconds).
+func (p *parser) number() (string, error) {
+	start := p.at
+	for p.at < len(p.text) && strings.IndexByte("+-.0123456789eE", p.text[p.at]) >= 0 {
+		p.at++
+	}
+	lit := string(p.text[start:p.at])
+	if !p.lim.Numbers {
+		return lit, nil
+	}
+	if len(lit) > 40 {
+		return "", bad(p.text, start, "pass it as a string", "number of %d characters, at most 40", len(lit))
+	}
+	if i := strings.IndexAny(lit, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(strings.TrimPrefix(lit[i+1:], "+")); err != nil || e > 308 || e < -308 {
+			return "", bad(p.text, start, "pass it as a string", "number %s: exponent beyond 308", lit)
+		}
+	}
+	if _, err := strconv.ParseFloat(lit, 64); err != nil {
+		return "", bad(p.text, start, "pass it as a string", "number %s is out of range", lit)
+	}
+	if lit == "-0" {
+		lit = "0"
+	}
+	return lit, nil
+}
