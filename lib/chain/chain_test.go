@@ -1,0 +1,251 @@
+package chain
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func tornOf(payload []byte) (Torn, bool) {
+	var p struct {
+		Ev      string
+		Details Torn
+	}
+	if json.Unmarshal(payload, &p) != nil || p.Ev != "audit.torn" {
+		return Torn{}, false
+	}
+	return p.Details, true
+}
+
+func payload(seq int, rest string) []byte {
+	return fmt.Appendf(nil, `{"seq":%d,"ts":"2026-11-30T19:15:%02d.000000001Z",%s}`, seq, seq%60, rest)
+}
+
+// log returns n chained lines.
+func log(n int) [][]byte {
+	prev := Zero
+	lines := make([][]byte, n)
+	for i := range lines {
+		lines[i], prev = AppendLine(nil, payload(i+1, fmt.Sprintf(`"ev":"x.test","n":"%d"`, i)), prev)
+	}
+	return lines
+}
+
+func verify(t *testing.T, b []byte) Verdict {
+	t.Helper()
+	v := NewVerifier(tornOf)
+	if err := v.Read(bytes.NewReader(b)); err != nil {
+		t.Fatal(err)
+	}
+	return v.Verdict()
+}
+
+func join(lines ...[]byte) []byte { return bytes.Join(lines, nil) }
+
+func heal(fragment []byte, at int, l Line) []byte {
+	sum := sha256.Sum256(fragment)
+	p := payload(int(l.Seq)+1, fmt.Sprintf(`"ev":"audit.torn","details":{"at":%d,"len":%d,"sha256":"%s"}`, at, len(fragment), hex.EncodeToString(sum[:])))
+	line, sha := AppendLine([]byte("\n"), p, l.Sha)
+	next, _ := AppendLine(nil, payload(int(l.Seq)+2, `"ev":"x.after"`), sha)
+	return append(line, next...)
+}
+
+// The rows of one segment; the names are those of the acceptance table.
+func TestCases(t *testing.T) {
+	edit := func(i int, old, now string) func([][]byte) []byte {
+		return func(l [][]byte) []byte {
+			l[i] = bytes.Replace(l[i], []byte(old), []byte(now), 1)
+			return join(l...)
+		}
+	}
+	last := func(raw []byte) Line { l, _ := Parse(raw); return l }
+	torn := func(l [][]byte) ([]byte, []byte) { return join(l[:90]...), l[90][:len(l[90])/2] }
+	for name, c := range map[string]struct {
+		change  func([][]byte) []byte
+		want    string
+		resumes bool
+	}{
+		"A1 untouched":    {func(l [][]byte) []byte { return join(l...) }, "ok 100", false},
+		"A2 payload byte": {edit(36, `"n":"36"`, `"n":"39"`), "content 37", true},
+		"A3 sha digit":    {func(l [][]byte) []byte { flip(l[36], len(l[36])-10); return join(l...) }, "content 37", true},
+		"A4 prev digit":   {func(l [][]byte) []byte { flip(l[36], len(l[36])-100); return join(l...) }, "content 37", true},
+		"A5 edited, own sha": {func(l [][]byte) []byte {
+			l[36], _ = AppendLine(nil, payload(37, `"ev":"x.other"`), last(l[36]).Prev)
+			return join(l...)
+		}, "link 38", true},
+		"A8 deleted":        {func(l [][]byte) []byte { return join(append(l[:36:36], l[37:]...)...) }, "missing(1) 37", true},
+		"A9 five deleted":   {func(l [][]byte) []byte { return join(append(l[:36:36], l[41:]...)...) }, "missing(5) 37", true},
+		"A10 first deleted": {func(l [][]byte) []byte { return join(l[1:]...) }, "missing(1) 1", true},
+		"A11 swapped":       {func(l [][]byte) []byte { l[36], l[37] = l[37], l[36]; return join(l...) }, "missing(1) 37", false},
+		"A12 doubled":       {func(l [][]byte) []byte { return join(append(l[:37:37], l[36:]...)...) }, "fork 38", true},
+		"A13 replayed":      {func(l [][]byte) []byte { return join(join(l[:60]...), l[19], join(l[60:]...)) }, "repeat 61", false},
+		"A14 second writer": {func(l [][]byte) []byte {
+			f, _ := AppendLine(nil, payload(60, `"ev":"x.fork"`), last(l[59]).Prev)
+			return join(join(l[:60]...), f, join(l[60:]...))
+		}, "fork 61", false},
+		"A15 interleaved": {func(l [][]byte) []byte {
+			a, b := l[60], l[61]
+			l[60] = join(a[:50], b[50:])
+			l[61] = join(b[:50], a[50:])
+			return join(l...)
+		}, "content 61", true},
+		"A16 newline gone": {func(l [][]byte) []byte { l[49] = l[49][:len(l[49])-1]; return join(l...) }, "content 50", true},
+		"A17 blank line":   {func(l [][]byte) []byte { return join(join(l[:50]...), []byte("\n"), join(l[50:]...)) }, "frame 51", true},
+		"A18 CRLF":         {func(l [][]byte) []byte { return bytes.ReplaceAll(join(l...), []byte("\n"), []byte("\r\n")) }, "frame 1", false},
+		"A18 BOM":          {func(l [][]byte) []byte { return join(append([][]byte{[]byte("\ufeff")}, l...)...) }, "frame 1", true},
+		"A19 a space":      {edit(36, `,"n"`, `, "n"`), "content 37", true},
+		"A20 upper-case sha": {func(l [][]byte) []byte {
+			n := len(l[36])
+			copy(l[36][n-67:], bytes.ToUpper(l[36][n-67:n-3]))
+			return join(l...)
+		}, "frame 37", true},
+		"A20 outside payload": {edit(36, `,"prev"`, `,"x":1,"prev"`), "frame 37", true},
+		"A23 long line": {func(l [][]byte) []byte {
+			l[39], _ = AppendLine(nil, payload(40, `"ev":"`+strings.Repeat("x", 70000)+`"`), last(l[39]).Prev)
+			return join(l...)
+		}, "frame 40", true},
+		"A24 last ten cut": {func(l [][]byte) []byte { return join(l[:90]...) }, "ok 90", false},
+		"A26 cut mid-line": {func(l [][]byte) []byte { a, f := torn(l); return join(a, f) }, "torn_tail 91", false},
+		"A27 and healed":   {func(l [][]byte) []byte { a, f := torn(l); return join(a, f, heal(f, len(a), last(l[89]))) }, "ok 92 torn 91", false},
+		"A28 NULs, healed": {func(l [][]byte) []byte {
+			a, _ := torn(l)
+			f := make([]byte, 5000)
+			return join(a, f, heal(f, len(a), last(l[89])))
+		}, "ok 92 torn 91", false},
+		"A29 fragment edited": {func(l [][]byte) []byte {
+			a, f := torn(l)
+			h := heal(f, len(a), last(l[89]))
+			g := bytes.Clone(f)
+			flip(g, 30)
+			return join(a, g, h)
+		}, "frame 91", true},
+		"fragment gone": {func(l [][]byte) []byte { a, f := torn(l); h := heal(f, len(a), last(l[89])); return join(a, h[1:]) }, "frame 91", true},
+		"heal interrupted": {func(l [][]byte) []byte {
+			a, f := torn(l)
+			h := heal(f, len(a), last(l[89]))
+			return join(a, f, h[:100])
+		}, "torn_tail 91", false},
+		"heal of a heal": {func(l [][]byte) []byte {
+			a, f := torn(l)
+			f = join(f, heal(f, len(a), last(l[89]))[:100])
+			return join(a, f, heal(f, len(a), last(l[89])))
+		}, "ok 92 torn 91", false},
+		"tail no heal":      {func(l [][]byte) []byte { a, f := torn(l); return join(a, f, []byte("\n{\"payl0ad")) }, "frame 91", false},
+		"A30 zeroed":        {func(l [][]byte) []byte { clear(l[36][:len(l[36])-1]); return join(l...) }, "frame 37", true},
+		"A31 garbage":       {func(l [][]byte) []byte { return join(join(l...), []byte("garbage\n")) }, "frame 101", false},
+		"last newline lost": {func(l [][]byte) []byte { b := join(l...); return b[:len(b)-1] }, "torn_tail 100", false},
+		"empty":             {func(l [][]byte) []byte { return nil }, "ok 0", false},
+	} {
+		v := verify(t, c.change(log(100)))
+		got := fmt.Sprintf("ok %d", v.Entries)
+		for _, p := range v.Torn {
+			got += fmt.Sprintf(" torn %d", p.Line)
+		}
+		resumes := false
+		if v.Bad != nil {
+			got = string(v.Bad.Reason)
+			if v.Bad.Missing > 0 {
+				got += fmt.Sprintf("(%d)", v.Bad.Missing)
+			}
+			got += fmt.Sprintf(" %d", v.Bad.At.Line)
+			resumes = v.Bad.Resumes
+		}
+		if got != c.want || resumes != c.resumes {
+			t.Errorf("%s: %s resumes %v, want %s %v", name, got, resumes, c.want, c.resumes)
+		}
+	}
+}
+
+func flip(b []byte, i int) {
+	if b[i] == '0' {
+		b[i] = '1'
+	} else {
+		b[i] = '0'
+	}
+}
+
+// Every flipped bit of a log is seen, and the flipped line is the one named.
+func TestBitFlips(t *testing.T) {
+	lines := log(12)
+	whole := join(lines...)
+	if v := verify(t, whole); v.Bad != nil || v.Entries != 12 {
+		t.Fatalf("untouched: %+v", v)
+	}
+	line, left := int64(1), len(lines[0])
+	for i := range whole {
+		for left == 0 {
+			line, left = line+1, len(lines[line])
+		}
+		left--
+		for bit := range 8 {
+			whole[i] ^= 1 << bit
+			v := verify(t, whole)
+			switch {
+			case v.Bad == nil:
+				t.Fatalf("byte %d bit %d: not seen", i, bit)
+			case v.Bad.At.Line != line:
+				t.Fatalf("byte %d bit %d: named line %d, want %d", i, bit, v.Bad.At.Line, line)
+			case (v.Bad.Reason == TornTail) != (i == len(whole)-1):
+				t.Fatalf("byte %d bit %d: %s", i, bit, v.Bad.Reason)
+			}
+			whole[i] ^= 1 << bit
+		}
+	}
+}
+
+// A line of a gigabyte would be walked in the same memory; 8 MiB shows it.
+func TestHugeLine(t *testing.T) {
+	lines := log(3)
+	b := join(lines[0], bytes.Repeat([]byte("x"), 8<<20), []byte("\n"), lines[1], lines[2])
+	v := verify(t, b)
+	if v.Bad == nil || v.Bad.Reason != Frame || v.Bad.At.Line != 2 || !v.Bad.Resumes {
+		t.Errorf("%+v", v.Bad)
+	}
+}
+
+// The rule as a shell states it.
+func TestShellAgrees(t *testing.T) {
+	line := log(1)[0]
+	l, _ := Parse(line)
+	out, err := exec.Command("sh", "-c", `printf %s%s "$1" "$2" | sha256sum`, "sh", string(l.Payload), l.Prev).Output()
+	if err != nil || string(out[:64]) != l.Sha {
+		t.Errorf("sha256sum says %s %v, we say %s", out, err, l.Sha)
+	}
+}
+
+// What parses prints back to the same bytes.
+func FuzzParse(f *testing.F) {
+	for _, l := range log(3) {
+		f.Add(l)
+	}
+	f.Add([]byte("\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		l, reason := Parse(raw)
+		if reason != "" {
+			return
+		}
+		again, _ := AppendLine(nil, l.Payload, l.Prev)
+		if !bytes.Equal(again, raw) {
+			t.Fatalf("%q prints as %q", raw, again)
+		}
+	})
+}
+
+func FuzzVerify(f *testing.F) {
+	f.Add(join(log(3)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v := NewVerifier(tornOf)
+		if err := v.Read(bytes.NewReader(b)); err != nil {
+			t.Fatal(err)
+		}
+		got := v.Verdict()
+		if got.Bytes != int64(len(b)) {
+			t.Fatalf("walked %d of %d bytes", got.Bytes, len(b))
+		}
+	})
+}
