@@ -1,10 +1,8 @@
 module forge
 
-go 1.26.0
+go 1.26
 
 require (
-	github.com/xeipuuv/gojsonpointer v0.0.0-20180127040702-4e3ac2762d5f // indirect
-	github.com/xeipuuv/gojsonreference v0.0.0-20180127040603-bd5ef7bd5415 // indirect
-	github.com/xeipuuv/gojsonschema v1.2.0 // indirect
+	github.com/BurntSushi/toml v1.6.0
 	golang.org/x/sys v0.50.0
 )

@@ -1,0 +1,34 @@
+package tool
+
+import (
+	"regexp"
+
+	"forge/lib/fail"
+)
+
+// Runtime is how the implementation of a tool is run inside the sandbox.
+type Runtime struct {
+	Name string
+	Argv []string // interpreter and flags; the file's path follows
+	File string   // base name of the implementation inside
+	Lang string   // python, bash or node: which static check applies
+}
+
+var pythonRule = regexp.MustCompile(`^python3(\.[0-9]{1,2})?$`)
+
+// RuntimeOf returns the runtime of that name; it says nothing of whether the
+// interpreter is installed. PATH is not asked: interpreters are those under
+// /usr/bin. Errors are of kind runtime_unavailable.
+func RuntimeOf(name string) (Runtime, error) {
+	switch {
+	case pythonRule.MatchString(name):
+		// -I: no environment, no user site, no directory of the script on the
+		// module path.
+		return Runtime{name, []string{"/usr/bin/" + name, "-I"}, "tool.py", "python"}, nil
+	case name == "bash":
+		return Runtime{name, []string{"/usr/bin/bash", "--noprofile", "--norc"}, "tool.sh", "bash"}, nil
+	case name == "node":
+		return Runtime{name, []string{"/usr/bin/node"}, "tool.cjs", "node"}, nil
+	}
+	return Runtime{}, fail.New(fail.RuntimeUnavailable, "the runtimes are: python3, python3.N, bash, node", "runtime %q is not known", name)
+}
