@@ -1,0 +1,266 @@
+// Package store is the only code that knows a path. It holds the layout of
+// $FORGE_HOME and of a project's .forge (forge-store(5)), writes files whole,
+// and takes locks.
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"forge/lib/fail"
+)
+
+// Store is a $FORGE_HOME. Opening one creates nothing: a command that only
+// reads leaves no trace.
+type Store struct {
+	Root string           // absolute
+	Now  func() time.Time // the clock; tests set it
+}
+
+const readme = `This directory is the store of Forge, a toolkit whose tools are registered while
+they are needed. forge-store(5) tells what each file is. Do not edit files under
+audit/ or tools/: their digests would no longer fit, and nothing would run.
+`
+
+// Open returns the store at home, an absolute path. Errors: io_error if another
+// user owns it or may write to it, since whoever can write it decides what runs.
+func Open(home string) (*Store, error) {
+	if !filepath.IsAbs(home) {
+		return nil, fail.New(fail.Usage, "set FORGE_HOME or --home to an absolute path", "store %q: not an absolute path", home)
+	}
+	s := &Store{Root: filepath.Clean(home), Now: time.Now}
+	fi, err := os.Stat(s.Root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, ioError(err)
+	}
+	if !fi.IsDir() {
+		return nil, fail.New(fail.IOError, "set FORGE_HOME to a directory", "store %q: not a directory", s.Root)
+	}
+	return s, owned(s.Root, fi)
+}
+
+// owned refuses what the effective user does not own or others may write.
+func owned(path string, fi fs.FileInfo) error {
+	if uid := int(fi.Sys().(*syscall.Stat_t).Uid); uid != os.Geteuid() {
+		return fail.New(fail.IOError, "use sudo -H, or set FORGE_HOME to a directory of your own",
+			"%q: owned by uid %d, and you are uid %d", path, uid, os.Geteuid())
+	}
+	if fi.Mode().Perm()&0o022 != 0 {
+		return fail.New(fail.IOError, "chmod go-w "+path, "%q: others may write to it (mode %04o)", path, fi.Mode().Perm())
+	}
+	return nil
+}
+
+// ioError gives a file system error its kind.
+func ioError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fail.New(fail.IOError, "", "%w", err)
+}
+
+// The files of the store.
+
+// Audit is the directory of the chain.
+func (s *Store) Audit() string { return filepath.Join(s.Root, "audit") }
+
+// Segment is the file of the chain's nth segment, n from 1.
+func (s *Store) Segment(n int) string {
+	return filepath.Join(s.Audit(), fmt.Sprintf("audit-%06d.jsonl", n))
+}
+
+// AuditFile is a file of the chain's directory: id, lock, FAILED.
+func (s *Store) AuditFile(name string) string { return filepath.Join(s.Audit(), name) }
+
+// LedgerDir holds one file a recorded definition.
+func (s *Store) LedgerDir() string { return filepath.Join(s.Root, "ledger") }
+
+// Ledger is the entry of a definition.
+func (s *Store) Ledger(digest string) string {
+	return filepath.Join(s.LedgerDir(), digest+".json")
+}
+
+// Policy is the operator's policy.
+func (s *Store) Policy() string { return filepath.Join(s.Root, "policy.json") }
+
+// StateDir holds counts and windows.
+func (s *Store) StateDir() string { return filepath.Join(s.Root, "state") }
+
+// ToolState is the file of a tool's counts in the scope with that root.
+func (s *Store) ToolState(scopeRoot, wire string) string {
+	sum := sha256.Sum256([]byte(scopeRoot + "\x00" + wire))
+	return filepath.Join(s.StateDir(), hex.EncodeToString(sum[:16])+".json")
+}
+
+// SessionState is the file of a session's forge count.
+func (s *Store) SessionState(session string) string {
+	return filepath.Join(s.StateDir(), "session-"+session+".json")
+}
+
+// StateLock guards the files of state/.
+func (s *Store) StateLock() string { return filepath.Join(s.StateDir(), ".lock") }
+
+// Cache is the file of a cached result; key is 64 hex characters.
+func (s *Store) Cache(key string) string {
+	return filepath.Join(s.Root, "cache", key[:2], key+".json")
+}
+
+// Run is the directory of one run.
+func (s *Store) Run(id string) string { return filepath.Join(s.Root, "runs", id) }
+
+// A Scope is where a tool is visible from, narrowest first: task, session,
+// project, user.
+type Scope string
+
+// The scopes.
+const (
+	Task    Scope = "task"
+	Session Scope = "session"
+	Project Scope = "project"
+	User    Scope = "user"
+)
+
+// Ladder lists the scopes, narrowest first.
+var Ladder = []Scope{Task, Session, Project, User}
+
+// A Place is a scope that exists here: its root holds tools/ and skills/.
+type Place struct {
+	Scope Scope
+	Root  string
+}
+
+// Tools is the directory of a place's tool files.
+func (p Place) Tools() string { return filepath.Join(p.Root, "tools") }
+
+// Tool is the file of the tool of that wire name.
+func (p Place) Tool(wire string) string { return filepath.Join(p.Tools(), wire+".json") }
+
+// ToolsLock guards the creation and removal of a place's tools.
+func (p Place) ToolsLock() string { return filepath.Join(p.Tools(), ".lock") }
+
+// Where says what the scopes of a command are found from.
+type Where struct {
+	Session, Task string // "" for none
+	Dir           string // the working directory, absolute
+	Home          string // $HOME, "" if unset: then there is no project
+}
+
+// Places lists the scopes that exist for w, narrowest first; user always does.
+// Errors: io_error for a .forge that others may write to.
+func (s *Store) Places(w Where) ([]Place, error) {
+	var out []Place
+	if w.Session != "" {
+		root := filepath.Join(s.Root, "sessions", w.Session)
+		if w.Task != "" {
+			out = append(out, Place{Task, filepath.Join(root, "tasks", w.Task)})
+		}
+		out = append(out, Place{Session, root})
+	}
+	project, err := s.project(w)
+	if err != nil {
+		return nil, err
+	}
+	if project != "" {
+		out = append(out, Place{Project, project})
+	}
+	return append(out, Place{User, s.Root}), nil
+}
+
+// project finds the nearest .forge upward from the working directory: never at
+// or above HOME, never across a file-system border, never the store itself, and
+// only one that the caller owns and nobody else may write.
+func (s *Store) project(w Where) (string, error) {
+	found := ""
+	err := upward(w, func(dir string) (bool, error) {
+		path := filepath.Join(dir, ".forge")
+		fi, err := os.Lstat(path)
+		if err != nil || !fi.IsDir() {
+			return false, nil
+		}
+		if self, err := os.Stat(s.Root); err == nil && os.SameFile(self, fi) {
+			return false, nil
+		}
+		if owned(path, fi) != nil {
+			return false, nil
+		}
+		found = path
+		return true, nil
+	})
+	return found, err
+}
+
+// NewProject makes .forge beside the nearest .git and returns its place.
+// Errors: not_found where there is no .git, with the mkdir to type.
+func (s *Store) NewProject(w Where) (Place, error) {
+	found := ""
+	err := upward(w, func(dir string) (bool, error) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
+			return false, nil
+		}
+		found = filepath.Join(dir, ".forge")
+		return true, nil
+	})
+	if err != nil {
+		return Place{}, err
+	}
+	if found == "" || found == s.Root {
+		return Place{}, fail.New(fail.NotFound, "mkdir -m 700 "+filepath.Join(w.Dir, ".forge"), "project scope: no .git above %q and below your home", w.Dir)
+	}
+	if err := os.Mkdir(found, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Place{}, ioError(err)
+	}
+	return Place{Project, found}, nil
+}
+
+// upward calls visit for the working directory and those above it, on one file
+// system, until visit returns true or HOME or a directory above HOME is met.
+func upward(w Where, visit func(dir string) (bool, error)) error {
+	if w.Home == "" || w.Dir == "" {
+		return nil
+	}
+	home, err := filepath.EvalSymlinks(w.Home)
+	if err != nil {
+		home = filepath.Clean(w.Home)
+	}
+	dir, err := filepath.EvalSymlinks(w.Dir)
+	if err != nil {
+		return nil // the directory is gone: no project
+	}
+	var first syscall.Stat_t
+	if err := syscall.Stat(dir, &first); err != nil {
+		return nil
+	}
+	for {
+		if within(home, dir) {
+			return nil
+		}
+		var st syscall.Stat_t
+		if err := syscall.Stat(dir, &st); err != nil || st.Dev != first.Dev {
+			return nil
+		}
+		if done, err := visit(dir); done || err != nil {
+			return err
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return nil
+		}
+		dir = up
+	}
+}
+
+// within says whether path is dir or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && (rel == "." || filepath.IsLocal(rel))
+}
