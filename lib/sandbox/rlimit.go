@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -72,18 +73,13 @@ func countsProcesses() bool {
 	return x > 5 || x == 5 && y >= 14
 }
 
-// limitOf names the limit that a status tells of, given the CPU time all
-// processes used together.
-func limitOf(status int, used time.Duration, l Limits) string {
+// limitOf names the limit that a status tells of after a run that took so long,
+// or "". A SIGXCPU before the limit can have been used up is a tool's own doing.
+func limitOf(status int, took time.Duration, l Limits) string {
 	const slack = 200 * time.Millisecond // of the kernel's accounting
-	soft := (l.CPU + time.Second - 1).Truncate(time.Second)
 	switch unix.Signal(status - 128) {
 	case unix.SIGXCPU:
-		if used >= soft-slack {
-			return "cpu"
-		}
-	case unix.SIGKILL:
-		if used >= soft+time.Second-slack {
+		if (took+slack)*time.Duration(runtime.NumCPU()) >= l.CPU {
 			return "cpu"
 		}
 	case unix.SIGXFSZ:

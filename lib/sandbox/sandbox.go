@@ -124,15 +124,17 @@ type Result struct {
 
 	// Limit names the resource limit the run ended at, or is "":
 	//
-	//	cpu        SIGXCPU (or the SIGKILL a second later) and the CPU time was used
+	//	cpu        SIGXCPU, after a time in which the limit can have been used up
 	//	file_size  SIGXFSZ
 	//
-	// A tool that gets an error from a limit instead (no more memory, files or
-	// processes) ends as it pleases; without cgroups nothing tells us of it.
+	// A tool that ignores SIGXCPU gets SIGKILL a second later, which is not
+	// told from any other. One that gets an error from a limit instead (no more
+	// memory, files or processes) ends as it pleases. Without cgroups nothing
+	// tells us of these: bwrap does not wait for its init, so not even the CPU
+	// time that was used is known.
 	Limit string
 
 	Duration  time.Duration // wall clock, start-up included
-	CPU       time.Duration // user and system time of all processes, bwrap's included
 	OutputErr error         // the first error of Stdout or Stderr, or exec.ErrWaitDelay
 }
 
@@ -219,7 +221,6 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 		Started:  true,
 		Exit:     -1,
 		Duration: time.Since(began),
-		CPU:      b.cmd.ProcessState.UserTime() + b.cmd.ProcessState.SystemTime(),
 	}
 	r.OutputErr = errors.Join(b.stdout.err, b.stderr.err)
 	if errors.Is(err, exec.ErrWaitDelay) {
@@ -230,7 +231,7 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 		// The tool ended by itself, if perhaps a moment before the kill.
 		r.Exit = status
 		r.Signal = signalName(status)
-		r.Limit = limitOf(status, r.CPU, s.Limits)
+		r.Limit = limitOf(status, r.Duration, s.Limits)
 		return r, nil
 	}
 	switch {
