@@ -1,0 +1,399 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"forge/lib/wire"
+)
+
+// exactWords are the keywords whose schemas hold for every value there is.
+var exactWords = []string{
+	"properties", "patternProperties", "additionalProperties", "items", "prefixItems", "additionalItems", "allOf",
+}
+
+// start is the set of positions that look at the root of a value. With over,
+// it is every position that may; without, those that surely do.
+func (s *Schema) start(over bool) []*node { return closure([]*node{s.doc.root()}, over) }
+
+// closure adds to a set the positions that look at the same value.
+func closure(set []*node, over bool) []*node {
+	if len(set) == 0 {
+		return nil
+	}
+	in := make(map[*node]bool, len(set))
+	var out []*node
+	var visit func(n *node)
+	visit = func(n *node) {
+		if in[n] {
+			return
+		}
+		in[n] = true
+		out = append(out, n)
+		if n.ref != nil {
+			visit(n.ref)
+		}
+		words := inPlace
+		if !over {
+			words = words[:1] // allOf
+		}
+		for _, word := range words {
+			for _, e := range n.kids[word] {
+				visit(e.to)
+			}
+		}
+	}
+	for _, n := range set {
+		visit(n)
+	}
+	return out
+}
+
+// member is the set of positions that look at a member of an object that the
+// set at looks at.
+func (s *Schema) member(at []*node, name string, over bool) []*node {
+	var set []*node
+	for _, n := range at {
+		described := false
+		if c, ok := n.props[name]; ok {
+			set = append(set, c)
+			described = true
+		}
+		for i, e := range n.kids["patternProperties"] {
+			if n.patterns[i].MatchString(name) {
+				set = append(set, e.to)
+				described = true
+			}
+		}
+		if !described {
+			for _, e := range n.kids["additionalProperties"] {
+				set = append(set, e.to)
+			}
+		}
+		if over {
+			for _, e := range n.kids["unevaluatedProperties"] {
+				set = append(set, e.to)
+			}
+		}
+	}
+	return closure(set, over)
+}
+
+// item is the set of positions that look at item i of an array that the set at
+// looks at.
+func (s *Schema) item(at []*node, i int, over bool) []*node {
+	var set []*node
+	for _, n := range at {
+		tuple, rest := n.kids["prefixItems"], n.kids["items"]
+		if v, ok := n.get("items"); ok && v.Type() == wire.Array {
+			tuple, rest = rest, n.kids["additionalItems"]
+		}
+		if i < len(tuple) {
+			set = append(set, tuple[i].to)
+		} else {
+			for _, e := range rest {
+				set = append(set, e.to)
+			}
+		}
+		if over {
+			for _, word := range []string{"contains", "unevaluatedItems"} {
+				for _, e := range n.kids[word] {
+					set = append(set, e.to)
+				}
+			}
+		}
+	}
+	return closure(set, over)
+}
+
+// annotations checks that x-bind and x-redact stand where they can be held.
+func (d *document) annotations() error {
+	for _, n := range d.nodes {
+		if n.v.Type() != wire.Object {
+			continue
+		}
+		if v, ok := n.get("x-redact"); ok {
+			if v.Type() != wire.Bool {
+				return d.refuse(n.at, "x-redact", "write true", "%s, want true or false", short(v))
+			}
+			if word := d.within(n, "not", "if", "contains", "propertyNames"); word != "" {
+				return d.refuse(n.at, "x-redact", "write it at the property itself",
+					"under %s it names no value to keep back", word)
+			}
+		}
+		if err := d.bindable(n); err != nil {
+			return err
+		}
+	}
+	return d.reach()
+}
+
+// within returns the first of the words under which a position stands.
+func (d *document) within(n *node, words ...string) string {
+	for ; n != nil; n = n.parent {
+		if slices.Contains(words, n.via) {
+			return n.via
+		}
+	}
+	return ""
+}
+
+// bindable checks an x-bind by itself.
+func (d *document) bindable(n *node) error {
+	v, ok := n.get("x-bind")
+	if !ok {
+		return nil
+	}
+	if v.Type() != wire.String || v.Text() != "ro" && v.Text() != "rw" {
+		return d.refuse(n.at, "x-bind", `write "ro" or "rw"`, "%s, want \"ro\" or \"rw\"", short(v))
+	}
+	switch t := typesOf(n); {
+	case t&typeString == 0 || t&^(typeString|typeNull) != 0:
+		return d.refuse(n.at, "x-bind", `write "type":"string" beside it`, "only a string names a path")
+	}
+	if v, ok := n.get("default"); ok && v.Type() != wire.Null {
+		return d.refuse(n.at, "default", "leave it out; a default is not applied, so it binds nothing", "a default beside x-bind")
+	}
+	return nil
+}
+
+// The types a value may have, one bit each.
+const (
+	typeNull = 1 << iota
+	typeBool
+	typeInteger
+	typeNumber
+	typeString
+	typeArray
+	typeObject
+	typeAny = 1<<iota - 1
+)
+
+var typeBits = map[string]int{
+	"null": typeNull, "boolean": typeBool, "integer": typeInteger, "number": typeNumber | typeInteger,
+	"string": typeString, "array": typeArray, "object": typeObject,
+}
+
+// typesOf returns the types that a position lets through, at most.
+func typesOf(n *node) int {
+	if n.v.Type() == wire.Bool {
+		if n.v.Text() == "true" {
+			return typeAny
+		}
+		return 0
+	}
+	bits := typeAny
+	if v, ok := n.get("type"); ok {
+		bits = typeBits[v.Text()]
+		for _, it := range v.Items() {
+			bits |= typeBits[it.Text()]
+		}
+	}
+	if v, ok := n.get("const"); ok {
+		bits &= typeBits[v.Type().String()]
+	}
+	if v, ok := n.get("enum"); ok {
+		sum := 0
+		for _, it := range v.Items() {
+			sum |= typeBits[it.Type().String()]
+		}
+		bits &= sum
+	}
+	if n.ref != nil {
+		bits &= typesOf(n.ref)
+	}
+	for _, e := range n.kids["allOf"] {
+		bits &= typesOf(e.to)
+	}
+	for _, word := range []string{"anyOf", "oneOf"} {
+		if es := n.kids[word]; len(es) > 0 {
+			sum := 0
+			for _, e := range es {
+				sum |= typesOf(e.to)
+			}
+			bits &= sum
+		}
+	}
+	return bits
+}
+
+// reach follows every way into the schema. An x-bind grants access, so each
+// way to it must hold for every value; and a key cannot be kept back.
+func (d *document) reach() error {
+	type state struct {
+		n    *node
+		word string // the first keyword on the way that may not hold
+	}
+	seen := map[state]bool{}
+	var visit func(st state) error
+	visit = func(st state) error {
+		if seen[st] {
+			return nil
+		}
+		seen[st] = true
+		if v, ok := st.n.get("x-redact"); ok && st.word == "propertyNames" && v.Text() == "true" {
+			return d.refuse(st.n.at, "x-redact", "keep secrets out of names", "a name cannot be kept back")
+		}
+		if st.n.has("x-bind") && st.word != "" {
+			hint := "write x-bind at the property itself, outside " + st.word
+			if st.word == "anyOf" || st.word == "oneOf" {
+				hint = `write x-bind at the property itself, beside "` + st.word + `"`
+			}
+			return d.refuse(st.n.at, "x-bind", hint, "reached through %s it does not hold for every value", st.word)
+		}
+		if st.n.ref != nil {
+			if err := visit(state{st.n.ref, st.word}); err != nil {
+				return err
+			}
+		}
+		var err error
+		st.n.all(func(e edge) {
+			if err != nil || keywords[e.word].annotation {
+				return
+			}
+			word := st.word
+			if word == "" && !slices.Contains(exactWords, e.word) {
+				word = e.word
+			}
+			err = visit(state{e.to, word})
+		})
+		return err
+	}
+	if err := visit(state{d.root(), ""}); err != nil {
+		return err
+	}
+	return d.modes()
+}
+
+// modes walks the places of a value, as far as they have names, and refuses
+// two modes at one of them, or a mode at a place that is kept back. What has
+// no name in the schema is left to Check.
+func (d *document) modes() error {
+	binds := false
+	for _, n := range d.nodes {
+		binds = binds || n.has("x-bind")
+	}
+	if !binds {
+		return nil
+	}
+	for _, n := range d.nodes {
+		if err := n.compile(d); err != nil {
+			return err
+		}
+	}
+	s := &Schema{doc: d}
+	number := make(map[*node]int, len(d.nodes))
+	for i, n := range d.nodes {
+		number[n] = i
+	}
+	seen := map[string]bool{}
+	var visit func(sure, may []*node, hidden bool) error
+	visit = func(sure, may []*node, hidden bool) error {
+		if len(sure) == 0 || len(seen) > 2000 {
+			return nil
+		}
+		key := []byte(strconv.FormatBool(hidden))
+		for _, set := range [][]*node{sure, may} {
+			ids := make([]int, len(set))
+			for i, n := range set {
+				ids[i] = number[n]
+			}
+			slices.Sort(ids)
+			for _, id := range ids {
+				key = strconv.AppendInt(append(key, ' '), int64(id), 10)
+			}
+			key = append(key, ';')
+		}
+		if seen[string(key)] {
+			return nil
+		}
+		seen[string(key)] = true
+		hidden = hidden || redacted(may)
+		var first *node
+		for _, n := range sure {
+			mode, ok := n.get("x-bind")
+			if !ok {
+				continue
+			}
+			if hidden {
+				return d.refuse(n.at, "x-bind", "leave x-redact out: the path stands in the manifest of the run",
+					"a path that is bound cannot be kept back")
+			}
+			if first != nil {
+				if other, _ := first.get("x-bind"); other.Text() != mode.Text() {
+					return d.refuse(n.at, "x-bind", "write one mode", "two modes at one place, the other at %q", first.at)
+				}
+			}
+			first = n
+		}
+		var names []string
+		items := 0
+		for _, n := range sure {
+			for name := range n.props {
+				names = append(names, name)
+			}
+			items = max(items, len(n.kids["prefixItems"]), len(n.kids["items"]))
+		}
+		slices.Sort(names)
+		for _, name := range append(slices.Compact(names), "\x00") {
+			if err := visit(s.member(sure, name, false), s.member(may, name, true), hidden); err != nil {
+				return err
+			}
+		}
+		for _, n := range sure {
+			for _, e := range n.kids["patternProperties"] {
+				if err := visit(closure([]*node{e.to}, false), closure([]*node{e.to}, true), hidden); err != nil {
+					return err
+				}
+			}
+		}
+		for i := range items + 1 {
+			if err := visit(s.item(sure, i, false), s.item(may, i, true), hidden); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	root := []*node{d.root()}
+	return visit(closure(root, false), closure(root, true), false)
+}
+
+// reachable is every position that surely looks at some place of a value.
+func (d *document) reachable() map[*node]bool {
+	in := map[*node]bool{}
+	var visit func(n *node)
+	visit = func(n *node) {
+		if in[n] {
+			return
+		}
+		in[n] = true
+		if n.ref != nil {
+			visit(n.ref)
+		}
+		for _, word := range exactWords {
+			for _, e := range n.kids[word] {
+				visit(e.to)
+			}
+		}
+	}
+	visit(d.root())
+	return in
+}
+
+// place prints a pointer for a message.
+func place(ptr string) string {
+	if ptr == "" {
+		return "the input"
+	}
+	return ptr
+}
+
+// pointer joins the steps of a JSON Pointer.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteString("/" + wire.Escape(p))
+	}
+	return b.String()
+}

@@ -1,0 +1,379 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"forge/lib/fail"
+	"forge/lib/wire"
+)
+
+// maxErrors is how many violations are told; the rest is a count.
+const maxErrors = 10
+
+// A Violation is one thing that is wrong with a value, and what would be right.
+type Violation struct {
+	Pointer  string `json:"pointer"`           // a JSON Pointer into the value
+	Rule     string `json:"rule"`              // the keyword
+	Expected string `json:"expected"`          // what the schema wants
+	Got      string `json:"got"`               // what is there
+	Nearest  string `json:"nearest,omitempty"` // the name or value likely meant
+}
+
+func (v Violation) String() string {
+	s := place(v.Pointer) + ": want " + v.Expected
+	if v.Got != "" {
+		s += ", got " + v.Got
+	}
+	if v.Nearest != "" {
+		s += " (nearest: " + strconv.Quote(v.Nearest) + ")"
+	}
+	return s
+}
+
+// Check returns nil if the schema allows v, else an error of kind
+// validation_failed with the details
+//
+//	{"errors":[{"pointer":"/n","rule":"type","expected":"integer","got":"string \"5\""}],"count":1}
+//
+// sorted by pointer, at most ten of them, count being all. Nothing that stands
+// at an x-redact location is told. An engine that panics, or takes more than
+// two seconds, allows nothing.
+func (s *Schema) Check(v wire.Value) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fail.New(fail.ValidationFailed, "", "input: cannot be checked: unexpected fault").
+				With("errors", []Violation{}).With("count", 1)
+		}
+	}()
+	if viol, bad := s.unfit(v); bad {
+		return s.failed([]Violation{viol}, 1)
+	}
+	raws, err := s.run(v)
+	if err != nil {
+		return s.failed([]Violation{{
+			Rule: "deadline", Expected: "a value that is checked within " + deadline.String(), Got: err.Error(),
+		}}, 1)
+	}
+	if len(raws) == 0 {
+		return nil
+	}
+	viols := s.violations(v, raws)
+	return s.failed(viols[:min(len(viols), maxErrors)], len(viols))
+}
+
+func (s *Schema) failed(viols []Violation, count int) error {
+	texts := make([]string, len(viols))
+	hint := ""
+	for i, v := range viols {
+		texts[i] = v.String()
+		if v.Nearest != "" && hint == "" {
+			hint = "write " + strconv.Quote(v.Nearest)
+		}
+	}
+	if count > len(viols) {
+		texts = append(texts, fmt.Sprintf("and %d more", count-len(viols)))
+	}
+	return fail.New(fail.ValidationFailed, hint, "input: %s", strings.Join(texts, "; ")).
+		With("errors", viols).With("count", count)
+}
+
+// unfit finds what must not reach the engine: values beyond the bounds, equal
+// to float64 where they differ, or bound in two modes.
+func (s *Schema) unfit(v wire.Value) (viol Violation, bad bool) {
+	tell := func(path []string, rule, expected, got string) {
+		if bad {
+			return
+		}
+		ptr, hidden := s.visible(v, path)
+		if hidden {
+			got = ""
+		}
+		viol, bad = Violation{Pointer: ptr, Rule: rule, Expected: expected, Got: got}, true
+	}
+	var walk func(v wire.Value, path []string)
+	walk = func(v wire.Value, path []string) {
+		switch v.Type() {
+		case wire.Number:
+			if why := badNumber(v.Text()); why != "" {
+				tell(path, "number", "a number of at most 40 characters that a float64 holds", "a longer one")
+			}
+		case wire.String:
+			if strings.ContainsRune(v.Text(), 0) {
+				tell(path, "string", "a string without U+0000", "one with it")
+			} else if !utf8.ValidString(v.Text()) {
+				tell(path, "string", "UTF-8", "other bytes")
+			}
+		case wire.Array, wire.Object:
+			if len(path) >= maxDepth {
+				tell(path, "depth", fmt.Sprintf("at most %d levels", maxDepth), "more")
+				return
+			}
+			for i, it := range v.Items() {
+				walk(it, append(path[:len(path):len(path)], strconv.Itoa(i)))
+			}
+			for _, m := range v.Members() {
+				if strings.ContainsRune(m.Name, 0) || !utf8.ValidString(m.Name) {
+					tell(path, "string", "names of UTF-8 without U+0000", "another")
+				}
+				walk(m.Value, append(path[:len(path):len(path)], m.Name))
+			}
+		}
+	}
+	walk(v, nil)
+	if bad {
+		return viol, true
+	}
+	if path, lit := s.collide(v); lit != "" {
+		tell(path, "number", "a number that can be told from its neighbours: fewer digits, or a string", "number "+lit)
+	}
+	if !bad && s.ro && s.rw {
+		s.binds(v, s.start(false), nil, func(path []string, _ Bind, twice bool) {
+			if twice {
+				tell(path, "x-bind", "one mode at one place", "ro and rw")
+			}
+		})
+	}
+	return viol, bad
+}
+
+// visible returns the pointer to what path leads to in v, cut where something
+// is kept back, and whether that is so.
+func (s *Schema) visible(v wire.Value, path []string) (ptr string, hidden bool) {
+	at := s.start(true)
+	for i, step := range path {
+		if redacted(at) {
+			return pointer(path[:i]), true
+		}
+		v, at = s.step(v, at, step)
+	}
+	return pointer(path), redacted(at)
+}
+
+// step goes one step down a value and its positions.
+func (s *Schema) step(v wire.Value, at []*node, step string) (wire.Value, []*node) {
+	if v.Type() == wire.Array {
+		i, err := strconv.Atoi(step)
+		if err != nil || i < 0 || i >= len(v.Items()) {
+			return wire.Value{}, nil
+		}
+		return v.Items()[i], s.item(at, i, true)
+	}
+	next, _ := v.Get(step)
+	return next, s.member(at, step, true)
+}
+
+// violations turns what the engine tells into what a caller needs.
+func (s *Schema) violations(v wire.Value, raws []raw) []Violation {
+	var out []Violation
+	for _, r := range raws {
+		switch r.typ {
+		case "number_all_of", "condition_then", "condition_else":
+			continue // what is wrong within is told by itself
+		}
+		out = append(out, s.violation(v, r))
+	}
+	if len(out) == 0 {
+		out = append(out, Violation{Rule: "internal", Expected: "another value"})
+	}
+	slices.SortStableFunc(out, func(a, b Violation) int {
+		return cmp.Or(strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.Expected, b.Expected), strings.Compare(a.Got, b.Got))
+	})
+	return slices.Compact(out)
+}
+
+func (s *Schema) violation(v wire.Value, r raw) Violation {
+	at, cur := s.start(true), v
+	for _, step := range r.path {
+		cur, at = s.step(cur, at, step)
+	}
+	name := detail(r, "property")
+	if r.typ == "missing_dependency" {
+		name = detail(r, "dependency")
+	}
+	path := r.path
+	if name != "" && r.typ != "invalid_property_name" {
+		path = append(slices.Clone(path), name)
+	}
+	ptr, hidden := s.visible(v, path)
+	here, _ := s.visible(v, r.path)
+	_, above := s.visible(v, r.path)
+	viol := Violation{Pointer: ptr, Got: got(cur, hidden || above)}
+	switch r.typ {
+	case "required", "missing_dependency":
+		viol.Rule, viol.Expected, viol.Got = "required", "a value", "nothing"
+		if r.typ == "missing_dependency" {
+			viol.Rule, viol.Expected = "dependentRequired", "a value, as another property is there"
+		}
+		viol.Nearest = wire.Nearest(name, s.strangers(cur, at))
+	case "additional_property_not_allowed":
+		viol.Rule, viol.Expected, viol.Got = "additionalProperties", "no such property", quote(name)
+		known := names(at)
+		viol.Nearest = wire.Nearest(name, known)
+		if viol.Nearest == "" && len(known) > 0 && len(known) <= 20 {
+			viol.Expected = "no such property, but " + strings.Join(quoted(known), ", ")
+		}
+	case "invalid_type":
+		viol.Rule = "type"
+		viol.Expected = strings.ReplaceAll(strings.Trim(detail(r, "expected"), "[]"), ",", " or ")
+	case "const", "enum":
+		viol.Rule, viol.Expected = r.typ, "another value"
+		if !hidden {
+			viol.Expected, viol.Nearest = allowed(detail(r, "allowed"), cur)
+		}
+	case "number_any_of":
+		viol.Rule, viol.Expected = "anyOf", "one of the forms of anyOf"
+	case "number_one_of":
+		viol.Rule, viol.Expected = "oneOf", "exactly one of the forms of oneOf"
+	case "number_not":
+		viol.Rule, viol.Expected = "not", "what the schema does not exclude"
+	case "false":
+		viol.Rule, viol.Expected = "false", "nothing here"
+	case "array_no_additional_items":
+		viol.Rule, viol.Expected = "items", "fewer items"
+	case "array_min_items":
+		viol.Rule, viol.Expected = "minItems", "at least "+detail(r, "min")+" items"
+	case "array_max_items":
+		viol.Rule, viol.Expected = "maxItems", "at most "+detail(r, "max")+" items"
+	case "array_min_properties":
+		viol.Rule, viol.Expected = "minProperties", "at least "+detail(r, "min")+" properties"
+	case "array_max_properties":
+		viol.Rule, viol.Expected = "maxProperties", "at most "+detail(r, "max")+" properties"
+	case "unique":
+		viol.Rule, viol.Expected = "uniqueItems", "items that differ"
+		viol.Got = "items " + detail(r, "i") + " and " + detail(r, "j") + " alike"
+	case "contains":
+		viol.Rule, viol.Expected = "contains", "an item that fits contains"
+	case "invalid_property_name":
+		viol.Rule, viol.Expected, viol.Got = "propertyNames", "names that fit propertyNames", quote(name)
+	case "string_gte":
+		viol.Rule, viol.Expected = "minLength", "at least "+detail(r, "min")+" characters"
+	case "string_lte":
+		viol.Rule, viol.Expected = "maxLength", "at most "+detail(r, "max")+" characters"
+	case "pattern":
+		re := detail(r, "pattern")
+		if author, ok := s.patterns[re]; ok {
+			re = author
+		}
+		viol.Rule, viol.Expected = "pattern", "a match of "+re
+	case "format":
+		viol.Rule, viol.Expected = "format", "format "+strings.TrimPrefix(detail(r, "format"), privateFormat)
+	case "multiple_of":
+		viol.Rule, viol.Expected = "multipleOf", "a multiple of "+detail(r, "multiple")
+	case "number_gte":
+		viol.Rule, viol.Expected = "minimum", "at least "+detail(r, "min")
+	case "number_gt":
+		viol.Rule, viol.Expected = "exclusiveMinimum", "more than "+detail(r, "min")
+	case "number_lte":
+		viol.Rule, viol.Expected = "maximum", "at most "+detail(r, "max")
+	case "number_lt":
+		viol.Rule, viol.Expected = "exclusiveMaximum", "less than "+detail(r, "max")
+	default:
+		viol.Rule, viol.Expected = r.typ, "another value"
+	}
+	if above { // the names of what is kept back are part of it
+		viol.Pointer, viol.Nearest = here, ""
+		if viol.Rule == "additionalProperties" {
+			viol.Expected = "no such property"
+		}
+		viol.Got = "<redacted>"
+	} else if hidden && viol.Rule != "required" && viol.Rule != "dependentRequired" && viol.Rule != "additionalProperties" {
+		viol.Nearest, viol.Got = "", "<redacted>"
+	}
+	return viol
+}
+
+// detail prints one detail of a violation.
+func detail(r raw, key string) string {
+	switch d := r.details[key].(type) {
+	case nil:
+		return ""
+	case *big.Float:
+		return d.Text('g', -1)
+	default:
+		return fmt.Sprint(d)
+	}
+}
+
+// got says what stands there: the type, and of a short scalar the value.
+func got(v wire.Value, hidden bool) string {
+	if hidden {
+		return masked
+	}
+	switch v.Type() {
+	case wire.String:
+		return "string " + short(v)
+	case wire.Number, wire.Bool:
+		return v.Type().String() + " " + short(v)
+	case wire.Array:
+		return fmt.Sprintf("array of %d", len(v.Items()))
+	}
+	return v.Type().String()
+}
+
+func quote(name string) string { return short(wire.StringOf(name)) }
+
+func quoted(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = quote(n)
+	}
+	return out
+}
+
+// names are the properties that the positions at describe.
+func names(at []*node) []string {
+	var out []string
+	for _, n := range at {
+		for name := range n.props {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// strangers are the names in v that no position describes.
+func (s *Schema) strangers(v wire.Value, at []*node) []string {
+	known := names(at)
+	var out []string
+	for _, m := range v.Members() {
+		if _, ok := slices.BinarySearch(known, m.Name); !ok {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}
+
+// allowed prints the values of a const or enum, and finds the nearest.
+func allowed(list string, v wire.Value) (expected, nearest string) {
+	vals, err := wire.Parse([]byte("["+list+"]"), wire.File)
+	if err != nil {
+		return "another value", ""
+	}
+	var texts, strs []string
+	for _, it := range vals.Items() {
+		if len(texts) < 20 {
+			texts = append(texts, short(it))
+		}
+		if it.Type() == wire.String {
+			strs = append(strs, it.Text())
+		}
+	}
+	if v.Type() == wire.String {
+		nearest = wire.Nearest(v.Text(), strs)
+	}
+	switch n := len(vals.Items()); {
+	case n == 1:
+		return texts[0], nearest
+	case n > len(texts):
+		return "one of " + strings.Join(texts, ", ") + fmt.Sprintf(" and %d more", n-len(texts)), nearest
+	}
+	return "one of " + strings.Join(texts, ", "), nearest
+}

@@ -1,0 +1,722 @@
+package schema
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"forge/lib/fail"
+	"forge/lib/wire"
+)
+
+// The bounds on a schema: notes of DESIGN §6, forge(7).
+const (
+	maxBytes     = 256 << 10
+	maxDepth     = 64
+	maxPositions = 5000
+	maxPaths     = 20000 // evaluations at one instance location
+)
+
+// A dialect is a draft by the year or number it is known under.
+type dialect int
+
+const (
+	draft4 dialect = iota
+	draft6
+	draft7
+	draft2019
+	draft2020
+)
+
+func (d dialect) String() string {
+	return [...]string{"draft-04", "draft-06", "draft-07", "2019-09", "2020-12"}[d]
+}
+
+var dialects = map[string]dialect{
+	"http://json-schema.org/draft-04/schema":       draft4,
+	"http://json-schema.org/draft-06/schema":       draft6,
+	"http://json-schema.org/draft-07/schema":       draft7,
+	"https://json-schema.org/draft/2019-09/schema": draft2019,
+	"https://json-schema.org/draft/2020-12/schema": draft2020,
+}
+
+// A keyword is what a schema may say, the dialects that know it, and where it
+// holds further schemas.
+type keyword struct {
+	from, to   dialect
+	holds      holds
+	annotation bool
+}
+
+type holds int
+
+const (
+	nothing holds = iota
+	one           // a schema
+	list          // a list of schemas
+	named         // an object of schemas
+	either        // a schema, or a list of them
+	mixed         // an object of schemas or lists of names
+)
+
+var keywords = map[string]keyword{
+	"$schema": {draft4, draft2020, nothing, true}, "$comment": {draft4, draft2020, nothing, true},
+	"title": {draft4, draft2020, nothing, true}, "description": {draft4, draft2020, nothing, true},
+	"default": {draft4, draft2020, nothing, true}, "examples": {draft4, draft2020, nothing, true},
+	"deprecated": {draft4, draft2020, nothing, true}, "readOnly": {draft4, draft2020, nothing, true},
+	"writeOnly": {draft4, draft2020, nothing, true}, "contentEncoding": {draft4, draft2020, nothing, true},
+	"contentMediaType": {draft4, draft2020, nothing, true}, "contentSchema": {draft4, draft2020, nothing, true},
+	"discriminator": {draft4, draft2020, nothing, true},
+	"x-bind":        {draft4, draft2020, nothing, true}, "x-redact": {draft4, draft2020, nothing, true},
+
+	"id": {draft4, draft4, nothing, false}, "$id": {draft6, draft2020, nothing, false},
+	"$anchor": {draft2019, draft2020, nothing, false}, "$ref": {draft4, draft2020, nothing, false},
+	"definitions": {draft4, draft2020, named, true}, "$defs": {draft4, draft2020, named, true},
+
+	"type": {draft4, draft2020, nothing, false}, "enum": {draft4, draft2020, nothing, false},
+	"const": {draft6, draft2020, nothing, false}, "format": {draft4, draft2020, nothing, false},
+	"multipleOf": {draft4, draft2020, nothing, false},
+	"minimum":    {draft4, draft2020, nothing, false}, "maximum": {draft4, draft2020, nothing, false},
+	"exclusiveMinimum": {draft4, draft2020, nothing, false}, "exclusiveMaximum": {draft4, draft2020, nothing, false},
+	"minLength": {draft4, draft2020, nothing, false}, "maxLength": {draft4, draft2020, nothing, false},
+	"pattern":  {draft4, draft2020, nothing, false},
+	"minItems": {draft4, draft2020, nothing, false}, "maxItems": {draft4, draft2020, nothing, false},
+	"uniqueItems":   {draft4, draft2020, nothing, false},
+	"minProperties": {draft4, draft2020, nothing, false}, "maxProperties": {draft4, draft2020, nothing, false},
+	"required":          {draft4, draft2020, nothing, false},
+	"dependentRequired": {draft2019, draft2020, nothing, false},
+	"minContains":       {draft2019, draft2020, nothing, false}, "maxContains": {draft2019, draft2020, nothing, false},
+
+	"properties": {draft4, draft2020, named, false}, "patternProperties": {draft4, draft2020, named, false},
+	"additionalProperties": {draft4, draft2020, one, false}, "propertyNames": {draft6, draft2020, one, false},
+	"items": {draft4, draft2020, either, false}, "additionalItems": {draft4, draft2019, one, false},
+	"prefixItems": {draft2020, draft2020, list, false}, "contains": {draft6, draft2020, one, false},
+	"allOf": {draft4, draft2020, list, false}, "anyOf": {draft4, draft2020, list, false},
+	"oneOf": {draft4, draft2020, list, false}, "not": {draft4, draft2020, one, false},
+	"if": {draft7, draft2020, one, false}, "then": {draft7, draft2020, one, false},
+	"else":             {draft7, draft2020, one, false},
+	"dependencies":     {draft4, draft7, mixed, false},
+	"dependentSchemas": {draft2019, draft2020, named, false},
+
+	"unevaluatedProperties": {draft2019, draft2020, one, false},
+	"unevaluatedItems":      {draft2019, draft2020, one, false},
+}
+
+// instead says what to write for words that are often met and are no keywords.
+var instead = map[string]string{
+	"nullable":              `write "type":["string","null"], with the type it has`,
+	"optional":              `leave the name out of the object's "required"`,
+	"example":               `write "examples":[…]`,
+	"$dynamicRef":           `write "$ref" to the definition itself`,
+	"$dynamicAnchor":        `write "$anchor" and "$ref"`,
+	"$recursiveRef":         `write "$ref":"#"`,
+	"$recursiveAnchor":      `leave it out and write "$ref":"#"`,
+	"$vocabulary":           `leave it out`,
+	"dependencies":          `write "dependentRequired" or "dependentSchemas"`,
+	"additionalItems":       `write "prefixItems" for the list and "items" for the rest`,
+	"prefixItems":           `write "items":[…], or declare 2020-12`,
+	"id":                    `write "$id"`,
+	"extends":               `write "allOf":[{"$ref":…}]`,
+	"divisibleBy":           `write "multipleOf"`,
+	"disallow":              `write "not":{"type":…}`,
+	"values":                `write "enum"`,
+	"choices":               `write "enum"`,
+	"options":               `write "enum"`,
+	"min":                   `write "minimum", "minLength" or "minItems"`,
+	"max":                   `write "maximum", "maxLength" or "maxItems"`,
+	"regex":                 `write "pattern"`,
+	"unevaluatedProperties": `write "additionalProperties", or declare 2020-12`,
+	"unevaluatedItems":      `declare 2020-12`,
+}
+
+// A node is one schema position of the author's document.
+type node struct {
+	at   string // JSON Pointer from the document's root
+	v    wire.Value
+	base *url.URL
+	res  *node // the position at which base was set
+
+	parent *node
+	via    string // the keyword of parent that holds it
+	kids   map[string][]edge
+	props  map[string]*node // the kids under properties
+	ref    *node            // where its $ref leads
+
+	patterns []*regexp.Regexp // those of the kids under patternProperties, once compiled
+}
+
+// An edge leads from a position to a schema within it.
+type edge struct {
+	word string // the keyword
+	name string // the property, pattern or name under it
+	to   *node
+}
+
+func (n *node) get(word string) (wire.Value, bool) { return n.v.Get(word) }
+
+func (n *node) has(word string) bool {
+	_, ok := n.v.Get(word)
+	return ok
+}
+
+// under returns the schemas below a keyword.
+func (n *node) under(word string) []edge { return n.kids[word] }
+
+// compile readies the patterns of patternProperties.
+func (n *node) compile(d *document) error {
+	if n.patterns != nil {
+		return nil
+	}
+	for _, e := range n.under("patternProperties") {
+		re, why := translate(e.name)
+		if why != "" {
+			return d.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
+		}
+		n.patterns = append(n.patterns, regexp.MustCompile(re))
+	}
+	return nil
+}
+
+// all calls see with each schema below n, in no order that matters.
+func (n *node) all(see func(edge)) {
+	for _, word := range slices.Sorted(maps.Keys(n.kids)) {
+		for _, e := range n.kids[word] {
+			see(e)
+		}
+	}
+}
+
+// A document is the author's schema with all its positions found, each keyword
+// known to its dialect, and each $ref led to its position.
+type document struct {
+	nodes   []*node // in document order, the root first
+	byAt    map[string]*node
+	byURI   map[string]*node
+	dialect dialect
+}
+
+func (d *document) root() *node { return d.nodes[0] }
+
+// refuse is an error of kind schema_unsupported about keyword word of the
+// position at.
+func (d *document) refuse(at, word, hint, format string, args ...any) error {
+	place := at
+	if word != "" {
+		place += "/" + wire.Escape(word)
+	}
+	shown := place
+	if shown == "" {
+		shown = "the root"
+	}
+	e := fail.New(fail.SchemaUnsupported, hint, "schema: %s: "+format, append([]any{shown}, args...)...)
+	return e.With("pointer", place).With("keyword", word).With("dialect", d.dialect.String())
+}
+
+// index finds every position of the author's schema.
+func index(author wire.Value) (*document, error) {
+	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020}
+	if n := len(author.Bytes()); n > maxBytes {
+		return nil, d.refuse("", "", "split the tool, or take data out of the schema",
+			"%d bytes, at most %d", n, maxBytes)
+	}
+	if err := d.bounds(author, "", 1); err != nil {
+		return nil, err
+	}
+	if err := d.detect(author); err != nil {
+		return nil, err
+	}
+	base := &url.URL{Scheme: "json-schema", Path: "/"}
+	root := &node{v: author, base: base}
+	root.res = root
+	if err := d.add(root); err != nil {
+		return nil, err
+	}
+	for _, n := range d.nodes {
+		if err := d.resolve(n); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.cycles(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// bounds holds what the engine and the tools that read the value could not
+// stand, wherever it stands in the schema.
+func (d *document) bounds(v wire.Value, at string, depth int) error {
+	if depth > maxDepth {
+		return d.refuse(at, "", "flatten the schema", "nested deeper than %d", maxDepth)
+	}
+	switch v.Type() {
+	case wire.Number:
+		if why := badNumber(v.Text()); why != "" {
+			return d.refuse(at, "", "write it as a string, or leave the limit out", "%s", why)
+		}
+	case wire.String:
+		if strings.ContainsRune(v.Text(), 0) {
+			return d.refuse(at, "", "leave it out", "U+0000 in a string")
+		}
+		if !utf8.ValidString(v.Text()) {
+			return d.refuse(at, "", "write UTF-8", "invalid UTF-8")
+		}
+	case wire.Array:
+		for i, it := range v.Items() {
+			if err := d.bounds(it, at+"/"+strconv.Itoa(i), depth+1); err != nil {
+				return err
+			}
+		}
+	case wire.Object:
+		for _, m := range v.Members() {
+			if err := d.bounds(m.Value, at+"/"+wire.Escape(m.Name), depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// badNumber says why a literal is out of the bounds of DESIGN §3; "" if it is
+// not.
+func badNumber(lit string) string {
+	if len(lit) > 40 {
+		return "number of " + strconv.Itoa(len(lit)) + " characters, at most 40"
+	}
+	if i := strings.IndexAny(lit, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(strings.TrimPrefix(lit[i+1:], "+")); err != nil || e > 308 || e < -308 {
+			return "number " + lit + ": exponent beyond 308"
+		}
+	}
+	if _, err := strconv.ParseFloat(lit, 64); err != nil {
+		return "number " + lit + " is out of range"
+	}
+	return ""
+}
+
+// detect sets the dialect: the one of $schema, else 2020-12, else draft-07 for
+// a schema that writes items as a list and nothing newer.
+func (d *document) detect(author wire.Value) error {
+	if s, ok := author.Get("$schema"); ok {
+		dia, known := dialects[strings.TrimSuffix(s.Text(), "#")]
+		if !known || s.Type() != wire.String {
+			return d.refuse("", "$schema", `write "https://json-schema.org/draft/2020-12/schema" or leave it out`,
+				"unknown dialect %s", short(s))
+		}
+		d.dialect = dia
+		return nil
+	}
+	tuples, newer := false, false
+	scan(author, func(v wire.Value) {
+		for _, m := range v.Members() {
+			k, ok := keywords[m.Name]
+			newer = newer || ok && k.from >= draft2019 || strings.HasPrefix(m.Name, "$dynamic")
+			tuples = tuples || m.Name == "items" && m.Value.Type() == wire.Array
+		}
+	})
+	if tuples && !newer {
+		d.dialect = draft7
+	}
+	return nil
+}
+
+// scan calls see for every object at a schema position, whatever the dialect.
+func scan(v wire.Value, see func(wire.Value)) {
+	if v.Type() != wire.Object {
+		return
+	}
+	see(v)
+	for _, m := range v.Members() {
+		switch keywords[m.Name].holds {
+		case one:
+			scan(m.Value, see)
+		case list:
+			for _, it := range m.Value.Items() {
+				scan(it, see)
+			}
+		case named, mixed:
+			for _, it := range m.Value.Members() {
+				scan(it.Value, see)
+			}
+		case either:
+			scan(m.Value, see)
+			for _, it := range m.Value.Items() {
+				scan(it, see)
+			}
+		}
+	}
+}
+
+// add takes in a position and what lies below it.
+func (d *document) add(n *node) error {
+	d.nodes = append(d.nodes, n)
+	d.byAt[n.at] = n
+	if len(d.nodes) > maxPositions {
+		return d.refuse("", "", "split the tool", "more than %d schemas", maxPositions)
+	}
+	if n.v.Type() == wire.Bool {
+		if d.dialect == draft4 && !strings.HasSuffix(n.at, "/additionalProperties") && !strings.HasSuffix(n.at, "/additionalItems") {
+			return d.refuse(n.at, "", `write {} for true and {"not":{}} for false`, "a boolean is no schema in draft-04")
+		}
+		return nil
+	}
+	if n.v.Type() != wire.Object {
+		hint := `write an object, as {"type":"string"}`
+		if n.v.Type() == wire.String {
+			if t := typeWord(n.v.Text()); t != "" {
+				hint = `write {"type":"` + t + `"}`
+			}
+		}
+		return d.refuse(n.at, "", hint, "a schema is an object, not %s", short(n.v))
+	}
+	if err := d.identify(n); err != nil {
+		return err
+	}
+	ignored := n.has("$ref") && d.dialect <= draft7
+	for _, m := range n.v.Members() {
+		k, err := d.known(n, m)
+		if err != nil {
+			return err
+		}
+		if ignored && m.Name != "$ref" && m.Name != "$id" && m.Name != "id" && !k.annotation {
+			return d.refuse(n.at, m.Name, `write "allOf":[{"$ref":…}] beside it, or declare 2020-12`,
+				"beside $ref, %s ignores it", d.dialect)
+		}
+		if err := d.below(n, m, k.holds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known finds the keyword in the table, or says what to write.
+func (d *document) known(n *node, m wire.Member) (keyword, error) {
+	k, ok := keywords[m.Name]
+	switch {
+	case !ok:
+		names := make([]string, 0, len(keywords))
+		for name := range keywords {
+			names = append(names, name)
+		}
+		hint := instead[m.Name]
+		near := nearestWord(m.Name, names)
+		switch {
+		case hint != "":
+		case near != "":
+			hint = `write "` + near + `"`
+		case strings.HasPrefix(m.Name, "x-"):
+			hint = `leave it out; the annotations are "x-bind" and "x-redact"`
+		default:
+			hint = "leave it out; what is not a keyword is not enforced"
+		}
+		return k, d.refuse(n.at, m.Name, hint, "unknown keyword %q", m.Name)
+	case d.dialect < k.from:
+		hint := instead[m.Name]
+		if hint == "" {
+			hint = `declare "$schema":"https://json-schema.org/draft/2020-12/schema", or leave "$schema" out`
+		}
+		return k, d.refuse(n.at, m.Name, hint, "keyword %q is newer than %s", m.Name, d.dialect)
+	case d.dialect > k.to:
+		return k, d.refuse(n.at, m.Name, instead[m.Name], "keyword %q is not in %s", m.Name, d.dialect)
+	case m.Name == "$schema" && n.at != "":
+		if dia, ok := dialects[strings.TrimSuffix(m.Value.Text(), "#")]; !ok || dia != d.dialect || m.Value.Type() != wire.String {
+			return k, d.refuse(n.at, m.Name, "write one dialect for the whole", "another dialect within %s", d.dialect)
+		}
+	case m.Name == "discriminator" && !n.has("oneOf") && !n.has("anyOf"):
+		return k, d.refuse(n.at, m.Name, `write "oneOf" beside it, or leave it out`, "discriminator without oneOf or anyOf")
+	}
+	return k, nil
+}
+
+// nearestWord is wire.Nearest, but for prefixes and folded separators too.
+func nearestWord(s string, names []string) string {
+	if near := wire.Nearest(s, names); near != "" {
+		return near
+	}
+	fold := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", "$", "").Replace(s))
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if fold(n) == fold(s) {
+			return n
+		}
+	}
+	return ""
+}
+
+// below adds the schemas that a keyword holds.
+func (d *document) below(n *node, m wire.Member, h holds) error {
+	at := n.at + "/" + wire.Escape(m.Name)
+	child := func(v wire.Value, at, name string) error {
+		c := &node{at: at, v: v, base: n.base, res: n.res, parent: n, via: m.Name}
+		if n.kids == nil {
+			n.kids = map[string][]edge{}
+		}
+		n.kids[m.Name] = append(n.kids[m.Name], edge{m.Name, name, c})
+		if m.Name == "properties" {
+			if n.props == nil {
+				n.props = map[string]*node{}
+			}
+			n.props[name] = c
+		}
+		return d.add(c)
+	}
+	listed := func() error {
+		if len(m.Value.Items()) == 0 {
+			return d.refuse(n.at, m.Name, "leave it out, or write a schema into it", "an empty list checks nothing")
+		}
+		for i, it := range m.Value.Items() {
+			if err := child(it, at+"/"+strconv.Itoa(i), ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch h {
+	case one:
+		return child(m.Value, at, "")
+	case list:
+		if m.Value.Type() != wire.Array {
+			return d.refuse(n.at, m.Name, "write a list of schemas", "%s, want a list", m.Value.Type())
+		}
+		return listed()
+	case either:
+		if m.Value.Type() != wire.Array {
+			return child(m.Value, at, "")
+		}
+		if d.dialect >= draft2020 {
+			return d.refuse(n.at, m.Name, `write "prefixItems" for the list and "items" for the rest`,
+				"a list of schemas is not in %s", d.dialect)
+		}
+		return listed()
+	case named, mixed:
+		if m.Value.Type() != wire.Object {
+			return d.refuse(n.at, m.Name, `write an object, as {"name":{"type":"string"}}`, "%s, want an object", m.Value.Type())
+		}
+		for _, c := range m.Value.Members() {
+			if h == mixed && c.Value.Type() == wire.Array {
+				continue
+			}
+			if err := child(c.Value, at+"/"+wire.Escape(c.Name), c.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// identify notes the names a position gives itself.
+func (d *document) identify(n *node) error {
+	word := "$id"
+	if d.dialect == draft4 {
+		word = "id"
+	}
+	id, ok := n.get(word)
+	// Before 2019-09 everything beside a $ref is ignored, a name too.
+	if ok && !(n.has("$ref") && d.dialect <= draft7) {
+		if id.Type() != wire.String {
+			return d.refuse(n.at, word, "write a URI, or leave it out", "%s, want a string", id.Type())
+		}
+		u, err := url.Parse(id.Text())
+		if err != nil {
+			return d.refuse(n.at, word, "write a URI, or leave it out", "%s is no URI", short(id))
+		}
+		switch {
+		case u.Fragment == "":
+			u.Fragment, u.RawFragment = "", ""
+			n.base, n.res = n.base.ResolveReference(u), n
+		case d.dialect <= draft7 && strings.HasPrefix(id.Text(), "#"):
+			if err := d.name(n, word, n.base.String()+"#"+u.Fragment); err != nil {
+				return err
+			}
+		default:
+			return d.refuse(n.at, word, "leave the fragment out", "%s has a fragment", short(id))
+		}
+	}
+	if n.res == n {
+		if err := d.name(n, word, n.base.String()); err != nil {
+			return err
+		}
+	}
+	if a, ok := n.get("$anchor"); ok && d.dialect >= draft2019 {
+		if a.Type() != wire.String || !plainName(a.Text()) {
+			return d.refuse(n.at, "$anchor", `write a plain name, as "node"`, "%s is no name", short(a))
+		}
+		return d.name(n, "$anchor", n.base.String()+"#"+a.Text())
+	}
+	return nil
+}
+
+func plainName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		alpha := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !alpha && (i == 0 || strings.IndexByte("-.:0123456789", c) < 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func (d *document) name(n *node, word, uri string) error {
+	if other, ok := d.byURI[uri]; ok && other != n {
+		return d.refuse(n.at, word, "write each name once", "%q names two schemas", uri)
+	}
+	d.byURI[uri] = n
+	return nil
+}
+
+// resolve leads a position's $ref to the position it means.
+func (d *document) resolve(n *node) error {
+	r, ok := n.get("$ref")
+	if n.v.Type() != wire.Object || !ok {
+		return nil
+	}
+	if r.Type() != wire.String {
+		return d.refuse(n.at, "$ref", `write "#/$defs/NAME"`, "%s, want a string", r.Type())
+	}
+	u, err := url.Parse(r.Text())
+	if err != nil {
+		return d.refuse(n.at, "$ref", `write "#/$defs/NAME"`, "%s is no reference", short(r))
+	}
+	full := n.base.ResolveReference(u)
+	frag := full.Fragment
+	full.Fragment, full.RawFragment = "", ""
+	res, ok := d.byURI[full.String()]
+	if !ok {
+		return d.refuse(n.at, "$ref", `copy the schema into "$defs" and write "#/$defs/NAME"`,
+			"%s is outside this document; nothing is fetched", short(r))
+	}
+	switch {
+	case frag == "":
+		n.ref = res
+	case strings.HasPrefix(frag, "/"):
+		n.ref = d.byAt[res.at+frag]
+	default:
+		n.ref = d.byURI[full.String()+"#"+frag]
+	}
+	if n.ref == nil {
+		var ats []string
+		for _, c := range d.nodes {
+			if strings.Contains(c.at, "/$defs/") || strings.Contains(c.at, "/definitions/") {
+				ats = append(ats, "#"+c.at)
+			}
+		}
+		hint := `write "#/$defs/NAME", the place of a schema in this document`
+		if near := nearestRef(r.Text(), ats); near != "" {
+			hint = "write " + strconv.Quote(near)
+		}
+		return d.refuse(n.at, "$ref", hint, "%s points at no schema of this document", short(r))
+	}
+	return nil
+}
+
+// nearestRef also finds the definition that a bare name means.
+func nearestRef(s string, ats []string) string {
+	slices.Sort(ats)
+	last := s[strings.LastIndexAny(s, "/#")+1:]
+	for _, at := range ats {
+		if strings.EqualFold(at[strings.LastIndexByte(at, '/')+1:], last) {
+			return at
+		}
+	}
+	return wire.Nearest(s, ats)
+}
+
+// inPlace are the keywords whose schemas look at the same value.
+var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentSchemas"}
+
+// cycles refuses a schema that asks itself about the same value, which no
+// validator survives, and one that asks too often.
+func (d *document) cycles() error {
+	paths := map[*node]int{} // -1 while on the way
+	var count func(n *node) (int, error)
+	count = func(n *node) (int, error) {
+		switch c := paths[n]; {
+		case c > 0:
+			return c, nil
+		case c < 0:
+			return 0, d.refuse(n.at, "", "step into a property or an item before you refer back",
+				"a cycle of $ref that never looks further into the value")
+		}
+		paths[n] = -1
+		sum := 1
+		visit := func(to *node) error {
+			c, err := count(to)
+			if sum += c; err == nil && sum > maxPaths {
+				err = d.refuse(n.at, "", "say each alternative once",
+					"one value would be checked more than %d times", maxPaths)
+			}
+			return err
+		}
+		if n.ref != nil {
+			if err := visit(n.ref); err != nil {
+				return 0, err
+			}
+		}
+		for _, word := range inPlace {
+			for _, e := range n.kids[word] {
+				if err := visit(e.to); err != nil {
+					return 0, err
+				}
+			}
+		}
+		paths[n] = sum
+		return sum, nil
+	}
+	for _, n := range d.nodes {
+		if _, err := count(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// short prints a value for a message, at most 60 bytes of it.
+func short(v wire.Value) string {
+	switch v.Type() {
+	case wire.Object:
+		return "an object"
+	case wire.Array:
+		return "a list"
+	}
+	s := v.String()
+	if len(s) > 60 {
+		cut := 57
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+		if v.Type() == wire.String {
+			s += `"`
+		}
+	}
+	return s
+}
+
+var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+// typeWord returns the JSON type that a word of another language means.
+func typeWord(s string) string {
+	switch strings.ToLower(s) {
+	case "dict", "map", "hashmap", "struct", "record", "json", "table", "mapping":
+		return "object"
+	case "float", "float32", "float64", "double", "decimal", "real", "numeric":
+		return "number"
+	case "int", "int32", "int64", "long", "uint", "short", "bigint", "byte":
+		return "integer"
+	case "str", "text", "char", "varchar", "path", "date", "datetime", "uuid", "url", "uri", "bytes", "file":
+		return "string"
+	case "list", "tuple", "set", "slice", "vec", "sequence", "arraylist":
+		return "array"
+	case "bool":
+		return "boolean"
+	case "none", "nil", "undefined", "void", "nonetype":
+		return "null"
+	}
+	return wire.Nearest(s, types)
+}

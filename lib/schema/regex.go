@@ -1,0 +1,347 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What ECMA-262 calls white space and line ends, as the inside of a class, and
+// what is left of Unicode without them.
+const (
+	ecmaSpace    = `\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
+	ecmaNotSpace = `\x{0}-\x{8}\x{e}-\x{1f}!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}` +
+		`\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
+	ecmaDot = `[^\n\r\x{2028}\x{2029}]`
+)
+
+// translate returns the RE2 pattern that matches what an ECMA-262 pattern
+// matches, read by code points. why says what RE2 cannot do, or what is no
+// ECMA-262; "" if all is well.
+func translate(ecma string) (re2, why string) {
+	t := translator{in: ecma}
+	if why := t.pattern(); why != "" {
+		return "", why
+	}
+	re2 = t.out.String()
+	if _, err := regexp.Compile(re2); err != nil {
+		cause := err.Error()
+		if i := strings.LastIndex(cause, ": `"); i > 0 {
+			cause = cause[:i]
+		}
+		cause = strings.TrimPrefix(cause, "error parsing regexp: ")
+		if strings.Contains(cause, "repeat count") {
+			cause = "a repetition beyond 1000"
+		}
+		return "", cause
+	}
+	return re2, ""
+}
+
+type translator struct {
+	in  string
+	at  int
+	out strings.Builder
+}
+
+func (t *translator) rest() string { return t.in[t.at:] }
+
+func (t *translator) rune() rune {
+	r, n := utf8.DecodeRuneInString(t.rest())
+	t.at += n
+	return r
+}
+
+func (t *translator) pattern() string {
+	for t.at < len(t.in) {
+		switch r := t.rune(); r {
+		case '.':
+			t.out.WriteString(ecmaDot)
+		case '(':
+			if why := t.group(); why != "" {
+				return why
+			}
+		case '[':
+			if why := t.class(); why != "" {
+				return why
+			}
+		case '\\':
+			if why := t.escape(); why != "" {
+				return why
+			}
+		case '{':
+			// A quantifier as it is, anything else is the brace itself.
+			if q := quantifier.FindString("{" + t.rest()); q != "" {
+				t.out.WriteString(q)
+				t.at += len(q) - 1
+			} else {
+				t.out.WriteString(`\{`)
+			}
+		case '}', ']':
+			t.out.WriteByte('\\')
+			t.out.WriteRune(r)
+		default:
+			t.out.WriteRune(r)
+		}
+	}
+	return ""
+}
+
+var quantifier = regexp.MustCompile(`^\{[0-9]+(,[0-9]*)?\}`)
+
+func (t *translator) group() string {
+	s := t.rest()
+	switch {
+	case !strings.HasPrefix(s, "?"):
+		t.out.WriteByte('(')
+	case strings.HasPrefix(s, "?:"):
+		t.out.WriteString("(?:")
+		t.at += 2
+	case strings.HasPrefix(s, "?="), strings.HasPrefix(s, "?!"), strings.HasPrefix(s, "?<="), strings.HasPrefix(s, "?<!"):
+		return "lookaround (" + s[:strings.IndexAny(s, "=!")+1] + "…) is not supported"
+	case strings.HasPrefix(s, "?<"):
+		end := strings.IndexByte(s, '>')
+		if end < 3 || !plainName(s[2:end]) {
+			return "a group without a good name"
+		}
+		t.out.WriteByte('(') // the name serves only a backreference
+		t.at += end + 1
+	default:
+		return "inline flags (?" + strings.TrimLeft(s[:min(2, len(s))], "?") + "…) are not in ECMA-262"
+	}
+	return ""
+}
+
+// literal writes a code point that stands for itself.
+func (t *translator) literal(r rune) {
+	if r < 0x80 && !isAlnum(byte(r)) || r > unicode.MaxASCII && !unicode.IsPrint(r) {
+		fmt.Fprintf(&t.out, `\x{%x}`, r)
+		return
+	}
+	t.out.WriteRune(r)
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// escape reads what follows a backslash outside a class.
+func (t *translator) escape() string {
+	set, r, why := t.escaped(false)
+	switch {
+	case why != "":
+		return why
+	case set == `\b`, set == `\B`:
+		t.out.WriteString(set)
+	case set != "":
+		t.out.WriteString("[" + set + "]")
+	default:
+		t.literal(r)
+	}
+	return ""
+}
+
+// escaped reads what follows a backslash: a set, as the inside of a class, or
+// one code point.
+func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
+	if t.at == len(t.in) {
+		return "", 0, "a backslash at the end"
+	}
+	switch c := t.rune(); {
+	case c == 'd' || c == 'D' || c == 'w' || c == 'W':
+		return `\` + string(c), 0, ""
+	case c == 's':
+		return ecmaSpace, 0, ""
+	case c == 'S':
+		return ecmaNotSpace, 0, ""
+	case c == 'b' && inClass:
+		return "", '\b', ""
+	case c == 'b' || c == 'B' && !inClass:
+		return `\` + string(c), 0, ""
+	case c == 't':
+		return "", '\t', ""
+	case c == 'n':
+		return "", '\n', ""
+	case c == 'v':
+		return "", '\v', ""
+	case c == 'f':
+		return "", '\f', ""
+	case c == 'r':
+		return "", '\r', ""
+	case c == '0' && !startsDigit(t.rest()):
+		return "", 0, ""
+	case c >= '0' && c <= '9':
+		return "", 0, "a backreference (\\" + string(c) + ") is not supported"
+	case c == 'k':
+		return "", 0, `a backreference (\k) is not supported`
+	case c == 'c':
+		if s := t.rest(); s != "" && isAlnum(s[0]) && s[0] > '9' {
+			t.at++
+			return "", rune(s[0] % 32), ""
+		}
+		return "", 0, `\c without a letter`
+	case c == 'x':
+		n, ok := t.hex(2)
+		if !ok {
+			return "", 0, `\x without two hexadecimal digits`
+		}
+		return "", n, ""
+	case c == 'u':
+		r, why := t.unicode()
+		return "", r, why
+	case c == 'p' || c == 'P':
+		set, why := t.property(c)
+		return set, 0, why
+	case c < utf8.RuneSelf && isAlnum(byte(c)):
+		return "", 0, `\` + string(c) + " means nothing in ECMA-262"
+	default:
+		return "", c, ""
+	}
+}
+
+func startsDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
+
+func (t *translator) hex(n int) (rune, bool) {
+	if len(t.rest()) < n {
+		return 0, false
+	}
+	x, err := strconv.ParseUint(t.rest()[:n], 16, 32)
+	if err != nil {
+		return 0, false
+	}
+	t.at += n
+	return rune(x), true
+}
+
+func (t *translator) unicode() (rune, string) {
+	if end := strings.IndexByte(t.rest(), '}'); strings.HasPrefix(t.rest(), "{") && end > 1 {
+		x, err := strconv.ParseUint(t.rest()[1:end], 16, 32)
+		if err != nil || x > unicode.MaxRune || x >= 0xd800 && x < 0xe000 {
+			return 0, `\u{…} without a code point`
+		}
+		t.at += end + 1
+		return rune(x), ""
+	}
+	r, ok := t.hex(4)
+	if !ok {
+		return 0, `\u without four hexadecimal digits`
+	}
+	if r < 0xd800 || r >= 0xe000 {
+		return r, ""
+	}
+	if r < 0xdc00 && strings.HasPrefix(t.rest(), `\u`) {
+		t.at += 2
+		if low, ok := t.hex(4); ok && low >= 0xdc00 && low < 0xe000 {
+			return (r-0xd800)<<10 + (low - 0xdc00) + 0x10000, ""
+		}
+	}
+	return 0, "half a surrogate pair"
+}
+
+// property reads {L}, {Letter}, {Script=Greek} after \p or \P.
+func (t *translator) property(c rune) (set, why string) {
+	end := strings.IndexByte(t.rest(), '}')
+	if !strings.HasPrefix(t.rest(), "{") || end < 2 {
+		return "", `\` + string(c) + " without {…}"
+	}
+	name := t.rest()[1:end]
+	t.at += end + 1
+	short := name
+	if key, val, ok := strings.Cut(name, "="); ok {
+		switch key {
+		case "Script", "sc":
+			if unicode.Scripts[val] == nil {
+				return "", "no script " + strconv.Quote(val)
+			}
+			return `\` + string(c) + "{" + val + "}", ""
+		case "General_Category", "gc":
+			short = val
+		default:
+			return "", "no property " + strconv.Quote(name)
+		}
+	}
+	if long, ok := unicode.CategoryAliases[short]; ok {
+		short = long
+	}
+	if unicode.Categories[short] == nil {
+		return "", "no property " + strconv.Quote(name)
+	}
+	return `\` + string(c) + "{" + short + "}", ""
+}
+
+// class reads the rest of [ ].
+func (t *translator) class() string {
+	negated := strings.HasPrefix(t.rest(), "^")
+	if negated {
+		t.at++
+	}
+	if strings.HasPrefix(t.rest(), "]") {
+		t.at++ // [] matches nothing, [^] everything
+		if negated {
+			t.out.WriteString(`[\x{0}-\x{10ffff}]`)
+		} else {
+			t.out.WriteString(`[^\x{0}-\x{10ffff}]`)
+		}
+		return ""
+	}
+	t.out.WriteByte('[')
+	if negated {
+		t.out.WriteByte('^')
+	}
+	for {
+		if strings.HasPrefix(t.rest(), "]") {
+			t.at++
+			t.out.WriteByte(']')
+			return ""
+		}
+		set, low, why := t.member()
+		if why != "" {
+			return why
+		}
+		if set != "" {
+			t.out.WriteString(set)
+			continue
+		}
+		if s := t.rest(); len(s) > 1 && s[0] == '-' && s[1] != ']' {
+			mark := t.at
+			t.at++
+			set, high, why := t.member()
+			if why != "" {
+				return why
+			}
+			if set == "" {
+				if low > high {
+					return "a range in a class that runs backwards"
+				}
+				t.literal(low)
+				t.out.WriteByte('-')
+				t.literal(high)
+				continue
+			}
+			t.at = mark // [a-\d]: the dash stands for itself
+			t.literal(low)
+			t.at++
+			t.literal('-')
+			continue
+		}
+		t.literal(low)
+	}
+}
+
+// member reads one element of a class: a set or a code point.
+func (t *translator) member() (set string, r rune, why string) {
+	if t.at == len(t.in) {
+		return "", 0, "a class without its end"
+	}
+	switch r := t.rune(); {
+	case r == '\\':
+		return t.escaped(true)
+	case r == '[' && strings.HasPrefix(t.rest(), ":"):
+		return "", 0, "a POSIX class ([:…:]) is not in ECMA-262"
+	default:
+		return "", r, ""
+	}
+}
