@@ -57,7 +57,7 @@ type holds int
 const (
 	nothing holds = iota
 	one           // a schema
-	list          // a list of schemas
+	several       // a list of schemas
 	named         // an object of schemas
 	either        // a schema, or a list of them
 	mixed         // an object of schemas or lists of names
@@ -94,9 +94,9 @@ var keywords = map[string]keyword{
 	"properties": {draft4, draft2020, named, false}, "patternProperties": {draft4, draft2020, named, false},
 	"additionalProperties": {draft4, draft2020, one, false}, "propertyNames": {draft6, draft2020, one, false},
 	"items": {draft4, draft2020, either, false}, "additionalItems": {draft4, draft2019, one, false},
-	"prefixItems": {draft2020, draft2020, list, false}, "contains": {draft6, draft2020, one, false},
-	"allOf": {draft4, draft2020, list, false}, "anyOf": {draft4, draft2020, list, false},
-	"oneOf": {draft4, draft2020, list, false}, "not": {draft4, draft2020, one, false},
+	"prefixItems": {draft2020, draft2020, several, false}, "contains": {draft6, draft2020, one, false},
+	"allOf": {draft4, draft2020, several, false}, "anyOf": {draft4, draft2020, several, false},
+	"oneOf": {draft4, draft2020, several, false}, "not": {draft4, draft2020, one, false},
 	"if": {draft7, draft2020, one, false}, "then": {draft7, draft2020, one, false},
 	"else":             {draft7, draft2020, one, false},
 	"dependencies":     {draft4, draft7, mixed, false},
@@ -104,6 +104,14 @@ var keywords = map[string]keyword{
 
 	"unevaluatedProperties": {draft2019, draft2020, one, false},
 	"unevaluatedItems":      {draft2019, draft2020, one, false},
+}
+
+// annotationTypes are what annotations must be to stand in a schema that is
+// shown to clients, which check it against its metaschema.
+var annotationTypes = map[string]wire.Type{
+	"$comment": wire.String, "title": wire.String, "description": wire.String,
+	"contentEncoding": wire.String, "contentMediaType": wire.String,
+	"examples": wire.Array, "deprecated": wire.Bool, "readOnly": wire.Bool, "writeOnly": wire.Bool,
 }
 
 // instead says what to write for words that are often met and are no keywords.
@@ -333,7 +341,7 @@ func scan(v wire.Value, see func(wire.Value)) {
 		switch keywords[m.Name].holds {
 		case one:
 			scan(m.Value, see)
-		case list:
+		case several:
 			for _, it := range m.Value.Items() {
 				scan(it, see)
 			}
@@ -425,6 +433,12 @@ func (d *document) known(n *node, m wire.Member) (keyword, error) {
 		if dia, ok := dialects[strings.TrimSuffix(m.Value.Text(), "#")]; !ok || dia != d.dialect || m.Value.Type() != wire.String {
 			return k, d.refuse(n.at, m.Name, "write one dialect for the whole", "another dialect within %s", d.dialect)
 		}
+	case annotationTypes[m.Name] != wire.Null && annotationTypes[m.Name] != m.Value.Type():
+		hint := "write a " + annotationTypes[m.Name].String()
+		if m.Name == "examples" {
+			hint = `write a list of values, as "examples":[` + short(m.Value) + "]"
+		}
+		return k, d.refuse(n.at, m.Name, hint, "%s, want a %s", short(m.Value), annotationTypes[m.Name])
 	case m.Name == "discriminator" && !n.has("oneOf") && !n.has("anyOf"):
 		return k, d.refuse(n.at, m.Name, `write "oneOf" beside it, or leave it out`, "discriminator without oneOf or anyOf")
 	}
@@ -479,7 +493,7 @@ func (d *document) below(n *node, m wire.Member, h holds) error {
 	switch h {
 	case one:
 		return child(m.Value, at, "")
-	case list:
+	case several:
 		if m.Value.Type() != wire.Array {
 			return d.refuse(n.at, m.Name, "write a list of schemas", "%s, want a list", m.Value.Type())
 		}
