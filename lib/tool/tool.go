@@ -14,8 +14,6 @@ package tool
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -29,8 +27,6 @@ import (
 
 const (
 	format = "forge.tool/1"
-	// tailLen is the length of ,"digest":"<64 hex>"} and LF.
-	tailLen = 78
 
 	// MaxFile bounds a tool file: impl of 1 MiB fully escaped, a schema of
 	// 256 KiB, and the rest.
@@ -302,7 +298,7 @@ func (m Meta) value() wire.Value {
 
 // Encode returns the bytes of t's file and sets t.Digest.
 func (t *Tool) Encode() []byte {
-	b := wire.ObjectOf(
+	line, digest := wire.Seal(wire.ObjectOf(
 		wire.Member{Name: "format", Value: wire.StringOf(format)},
 		wire.Member{Name: "name", Value: wire.StringOf(string(t.Name))},
 		wire.Member{Name: "description", Value: wire.StringOf(t.Description)},
@@ -310,15 +306,9 @@ func (t *Tool) Encode() []byte {
 		wire.Member{Name: "input_schema", Value: t.InputSchema},
 		wire.Member{Name: "meta", Value: t.Meta.value()},
 		wire.Member{Name: "impl", Value: wire.StringOf(t.Impl)},
-	).Bytes()
-	b = b[:len(b)-1] // the digest goes inside the object
-	t.Digest = sum(b)
-	return append(b, `,"digest":"`+t.Digest+"\"}\n"...)
-}
-
-func sum(b []byte) string {
-	s := sha256.Sum256(b)
-	return hex.EncodeToString(s[:])
+	))
+	t.Digest = digest
+	return line
 }
 
 // Parse reads a tool file. It takes only what Encode would have written for the
@@ -328,11 +318,7 @@ func Parse(file []byte) (*Tool, error) {
 	bad := func(format string, args ...any) error {
 		return fail.New(fail.RegistryMalformed, "", format, args...)
 	}
-	if len(file) <= tailLen {
-		return nil, bad("%d bytes are no tool file", len(file))
-	}
-	head, tail := file[:len(file)-tailLen], file[len(file)-tailLen:]
-	if want := `,"digest":"` + sum(head) + "\"}\n"; string(tail) != want {
+	if _, ok := wire.Sealed(file); !ok {
 		return nil, bad("the digest does not fit")
 	}
 	v, err := wire.Parse(file, wire.Limits{Size: MaxFile, Depth: wire.Request.Depth + 1})

@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(tl.Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		head := b[:max(0, len(b)-78)]
-		b = append(append([]byte{}, head...), `,"digest":"`+sum(head)+"\"}\n"...)
+		b = append(append([]byte{}, head...), `,"digest":"`+wire.Sum(head)+"\"}\n"...)
 		tl, err := Parse(b)
 		if err == nil && string(tl.Encode()) != string(b) {
 			t.Fatalf("%q prints as %q", b, tl.Encode())

@@ -1,0 +1,347 @@
+// Package registry finds tools in the visible scopes and puts them there: one
+// file a tool, no index. What it costs to find, add or remove one tool does not
+// grow with how many there are.
+package registry
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"forge/lib/fail"
+	"forge/lib/schema"
+	"forge/lib/store"
+	"forge/lib/tool"
+	"forge/lib/wire"
+)
+
+// Registry is the tools of a store as one command sees them.
+type Registry struct {
+	st     *store.Store
+	Places []store.Place // narrowest first
+}
+
+// New returns the registry of the places that are visible.
+func New(st *store.Store, places []store.Place) *Registry { return &Registry{st, places} }
+
+// Entry is one tool in one scope.
+type Entry struct {
+	Tool     *tool.Tool
+	Place    store.Place
+	Ledger   *Ledger // nil: this definition was never recorded in this store
+	Shadowed bool    // a narrower scope has the name
+}
+
+// Ledger is what this store recorded of a definition. It stands apart from the
+// tool's file, which may come from anywhere.
+type Ledger struct {
+	Format    string     `json:"format"`
+	Seq       int64      `json:"seq"` // of the record of its creation
+	Version   int64      `json:"version"`
+	CreatedAt string     `json:"created_at"`
+	CreatedBy CreatedBy  `json:"created_by"`
+	Listed    bool       `json:"listed"` // tools/list may show it
+	Reason    string     `json:"reason,omitempty"`
+	Lowering  int64      `json:"lowering"`
+	Lowered   wire.Value `json:"lowered"`
+}
+
+// CreatedBy says who forged a definition, as the environment named them.
+type CreatedBy struct {
+	Persona string `json:"persona,omitempty"`
+	Session string `json:"session,omitempty"`
+	UID     int64  `json:"uid"`
+}
+
+const ledgerFormat = "forge.ledger/1"
+
+// Fault is a tool file that cannot be read as one. It hides only itself.
+type Fault struct {
+	Place store.Place
+	Wire  string // the name its file stands under
+	Err   error  // registry_malformed or io_error
+}
+
+// Resolve returns the narrowest definition of a name, given in either form.
+// Errors: not_found naming the nearest, registry_malformed.
+func (r *Registry) Resolve(name string) (*Entry, error) {
+	return r.ResolveIn("", name)
+}
+
+// ResolveIn is Resolve within one scope; "" means all.
+func (r *Registry) ResolveIn(scope store.Scope, name string) (*Entry, error) {
+	n, err := tool.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range r.Places {
+		if scope != "" && p.Scope != scope {
+			continue
+		}
+		t, err := read(p, n.Wire())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(name, ".") && string(t.Name) != name {
+			continue // csv.stats was asked for, and csv_stats stands here
+		}
+		return r.entry(p, t)
+	}
+	return nil, r.notFound(scope, n)
+}
+
+func (r *Registry) entry(p store.Place, t *tool.Tool) (*Entry, error) {
+	l, err := r.ledger(t.Digest)
+	if err != nil {
+		return nil, err
+	}
+	return &Entry{Tool: t, Place: p, Ledger: l}, nil
+}
+
+func (r *Registry) notFound(scope store.Scope, n tool.Name) error {
+	in := "in no scope"
+	if scope != "" {
+		in = "not in scope " + string(scope)
+	}
+	hint := "forge-list shows the tools"
+	if near := r.Nearest(string(n)); near != "" {
+		hint += "; nearest: " + near
+	}
+	return fail.New(fail.NotFound, hint, "tool %q is %s", n, in)
+}
+
+// Nearest returns the wire name of a visible tool that name was likely meant to
+// be, "" for none.
+func (r *Registry) Nearest(name string) string {
+	var names []string
+	for _, p := range r.Places {
+		list, _ := Names(p)
+		names = append(names, list...)
+	}
+	return wire.Nearest(strings.ReplaceAll(name, ".", "_"), names)
+}
+
+// Names lists the wire names of a place's tool files, sorted, without reading
+// them.
+func Names(p store.Place) ([]string, error) {
+	entries, err := os.ReadDir(p.Tools())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fail.New(fail.IOError, "", "%w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// read returns the tool that stands under a wire name in a place. The error is
+// fs.ErrNotExist for none.
+func read(p store.Place, wireName string) (*tool.Tool, error) {
+	path := p.Tool(wireName)
+	b, err := store.ReadFile(path, tool.MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tool.Parse(b)
+	if err != nil {
+		return nil, malformed(path, err)
+	}
+	if t.Name.Wire() != wireName {
+		return nil, malformed(path, fail.New(fail.RegistryMalformed, "", "the tool in it is named %q", t.Name))
+	}
+	return t, nil
+}
+
+func malformed(path string, err error) error {
+	return fail.New(fail.RegistryMalformed, "forge it again, or remove the file", "%s: %w", path, err)
+}
+
+// Read returns the entry that stands under a wire name in a place; the error is
+// fs.ErrNotExist for none.
+func (r *Registry) Read(p store.Place, wireName string) (*Entry, error) {
+	t, err := read(p, wireName)
+	if err != nil {
+		return nil, err
+	}
+	return r.entry(p, t)
+}
+
+// List returns every tool of the visible scopes, narrowest scope first, then by
+// wire name; and the files that are none.
+func (r *Registry) List() ([]*Entry, []Fault, error) {
+	var out []*Entry
+	var faults []Fault
+	seen := map[string]bool{}
+	for _, p := range r.Places {
+		names, err := Names(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, n := range names {
+			e, err := r.Read(p, n)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+				continue
+			case err != nil:
+				faults = append(faults, Fault{p, n, err})
+				continue
+			}
+			e.Shadowed = seen[n]
+			seen[n] = true
+			out = append(out, e)
+		}
+	}
+	return out, faults, nil
+}
+
+// Place returns the place of a scope, not_found where it does not exist here.
+func (r *Registry) Place(scope store.Scope) (store.Place, error) {
+	for _, p := range r.Places {
+		if p.Scope == scope {
+			return p, nil
+		}
+	}
+	if !slices.Contains(store.Ladder, scope) {
+		return store.Place{}, fail.New(fail.Usage, "the scopes are: task, session, project, user", "scope %q", scope)
+	}
+	hint := map[store.Scope]string{
+		store.Task:    "set FORGE_SESSION and FORGE_TASK",
+		store.Session: "set FORGE_SESSION",
+		store.Project: "forge-forge --scope project makes .forge beside .git",
+	}[scope]
+	return store.Place{}, fail.New(fail.NotFound, hint, "there is no scope %s here", scope)
+}
+
+// Lock keeps others from adding to or removing from a place.
+func (r *Registry) Lock(ctx context.Context, p store.Place) (unlock func(), err error) {
+	unlock, err = r.st.Lock(ctx, p.ToolsLock(), 10*time.Second)
+	if err == nil {
+		r.st.Sweep(p.Tools())
+	}
+	return unlock, err
+}
+
+// Free says whether a name may be taken in a place, which is locked: nil, nil
+// if it is free, the entry that has it, or an error of kind name_taken where a
+// tool of another name has its wire name in any visible scope. A file there
+// that cannot be read counts as free to replace, not to create: the error then
+// is registry_malformed.
+func (r *Registry) Free(p store.Place, n tool.Name) (*Entry, error) {
+	var own *Entry
+	for _, q := range r.Places {
+		e, err := r.Read(q, n.Wire())
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil && q == p:
+			return nil, err
+		case err != nil:
+			continue // a bad file in another scope hides only itself
+		case e.Tool.Name != n:
+			return nil, fail.New(fail.NameTaken, "choose another name", "name %q: %q in scope %s has the same wire name %s",
+				n, e.Tool.Name, q.Scope, n.Wire())
+		case q == p:
+			own = e
+		}
+	}
+	return own, nil
+}
+
+// Taken is the error for a name that e has.
+func Taken(e *Entry) error {
+	return fail.New(fail.NameTaken, "choose another name, or replace it (--replace)", "name %q is taken in scope %s", e.Tool.Name, e.Place.Scope).
+		With("digest", e.Tool.Digest)
+}
+
+// Put makes a tool appear in a place, which is locked. Its ledger entry must be
+// there before.
+func (r *Registry) Put(p store.Place, t *tool.Tool) error {
+	return r.st.WriteFile(p.Tool(t.Name.Wire()), t.Encode(), store.Synced)
+}
+
+// Remove takes a tool's file out of a place, which is locked.
+func (r *Registry) Remove(p store.Place, wireName string) error {
+	if err := os.Remove(p.Tool(wireName)); err != nil {
+		return fail.New(fail.IOError, "", "%w", err)
+	}
+	d, err := os.Open(p.Tools())
+	if err != nil {
+		return fail.New(fail.IOError, "", "%w", err)
+	}
+	defer d.Close()
+	return unix.Fsync(int(d.Fd()))
+}
+
+// Record writes the ledger entry of a definition. The record on the chain comes
+// before it, the tool's file after it.
+func (r *Registry) Record(digest string, l Ledger) error {
+	l.Format = ledgerFormat
+	b, err := wire.Encode(l)
+	if err != nil {
+		return err
+	}
+	return r.st.WriteFile(r.st.Ledger(digest), append(b, '\n'), store.Synced)
+}
+
+// ledger reads the entry of a definition, nil if there is none.
+func (r *Registry) ledger(digest string) (*Ledger, error) {
+	path := r.st.Ledger(digest)
+	b, err := store.ReadFile(path, wire.File.Size)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var l Ledger
+	v, err := wire.Parse(b, wire.File)
+	if err == nil {
+		err = wire.DecodeRecord(v, &l)
+	}
+	if err == nil && l.Format != ledgerFormat {
+		err = fail.New(fail.RegistryMalformed, "", "format %q, want %q", l.Format, ledgerFormat)
+	}
+	if err != nil {
+		return nil, malformed(path, err)
+	}
+	return &l, nil
+}
+
+// Schema readies the schema of an entry that is recorded. A lowering older than
+// ours is made afresh.
+func (e *Entry) Schema() (*schema.Schema, error) {
+	lowered := e.Ledger.Lowered
+	if e.Ledger.Lowering != schema.Lowering {
+		var err error
+		if lowered, err = schema.Lower(e.Tool.InputSchema); err != nil {
+			return nil, err
+		}
+	}
+	return schema.Compile(e.Tool.InputSchema, lowered)
+}
+
+// Unrecorded is the error for a tool whose definition this store never
+// recorded, nil for the others.
+func (e *Entry) Unrecorded() error {
+	if e.Ledger != nil {
+		return nil
+	}
+	return fail.New(fail.Unrecorded, "read "+filepath.ToSlash(e.Place.Tool(e.Tool.Name.Wire()))+", then forge it here",
+		"tool %q in scope %s was never recorded in this store", e.Tool.Name, e.Place.Scope).With("digest", e.Tool.Digest)
+}

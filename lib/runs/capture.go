@@ -1,0 +1,165 @@
+package runs
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"forge/lib/redact"
+	"forge/lib/wire"
+)
+
+const (
+	headBytes = 4 << 10
+	tailBytes = 8 << 10
+
+	// ArtifactBytes bounds what a run may leave on the disk of its output.
+	ArtifactBytes = 1 << 30
+	spillName     = "full_stdout.bin"
+)
+
+// Output takes a tool's standard output: up to a cap in memory; past it, all of
+// it goes to a file, up to ArtifactBytes, and none of it counts as the answer.
+// Memory stays bounded whatever is printed.
+type Output struct {
+	run   *Run
+	cap   int64
+	mask  *redact.Masker
+	buf   bytes.Buffer
+	head  []byte
+	Total int64 // bytes printed
+
+	file  *os.File
+	spill io.WriteCloser // masks into file
+	kept  int64          // bytes written to file
+	err   error          // why the file is short
+}
+
+// NewOutput returns an Output for run that keeps cap bytes and masks what it
+// stores.
+func (r *Run) NewOutput(cap int64, mask *redact.Masker) *Output {
+	return &Output{run: r, cap: cap, mask: mask}
+}
+
+// Truncated says whether more than the cap was printed.
+func (o *Output) Truncated() bool { return o.Total > o.cap }
+
+// Bytes returns what was printed; nil if it was more than the cap.
+func (o *Output) Bytes() []byte { return o.buf.Bytes() }
+
+// Head returns the first 4 KiB as text.
+func (o *Output) Head() string { return clip(o.head) }
+
+// clip drops a character that the cut left incomplete.
+func clip(b []byte) string {
+	for n := range min(utf8.UTFMax, len(b)) {
+		if utf8.Valid(b[:len(b)-n]) {
+			return string(b[:len(b)-n])
+		}
+	}
+	return wire.Clean(b)
+}
+
+// Write never fails: a full disk must not look like the tool's fault.
+func (o *Output) Write(p []byte) (int, error) {
+	if n := headBytes - len(o.head); n > 0 {
+		o.head = append(o.head, p[:min(n, len(p))]...)
+	}
+	o.Total += int64(len(p))
+	switch {
+	case o.spill != nil:
+		o.store(p)
+	case o.Total <= o.cap:
+		o.buf.Write(p)
+	default:
+		o.overflow(p)
+	}
+	return len(p), nil
+}
+
+// overflow moves what was kept to a file beside the artifacts, where the tool
+// cannot put a link in the way; Close moves it in.
+func (o *Output) overflow(p []byte) {
+	o.file, o.err = os.OpenFile(o.temp(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	o.spill = o.mask.Writer(counted{o})
+	o.store(o.buf.Bytes())
+	o.buf = bytes.Buffer{}
+	o.store(p)
+}
+
+func (o *Output) temp() string { return filepath.Join(o.run.Dir, ".new-stdout") }
+
+func (o *Output) store(p []byte) {
+	if o.err == nil {
+		o.spill.Write(p)
+	}
+}
+
+// counted writes to the file up to the bound, then nothing.
+type counted struct{ o *Output }
+
+func (c counted) Write(p []byte) (int, error) {
+	n := min(int64(len(p)), ArtifactBytes-c.o.kept)
+	k, err := c.o.file.Write(p[:n])
+	c.o.kept += int64(k)
+	if err != nil && c.o.err == nil {
+		c.o.err = err
+	}
+	return len(p), nil
+}
+
+// Close ends the capture. It returns the path of the file that holds the whole
+// output, "" where there is none, and why the file is not whole: the bound, or
+// an error of the disk.
+func (o *Output) Close() (path string, short string) {
+	if o.spill == nil {
+		return "", ""
+	}
+	if o.file == nil {
+		return "", o.err.Error()
+	}
+	if o.err == nil {
+		o.spill.Close()
+	}
+	if err := o.file.Close(); err != nil && o.err == nil {
+		o.err = err
+	}
+	path = filepath.Join(o.run.Artifacts(), spillName)
+	os.RemoveAll(path) // whatever the tool put there under our name
+	if err := os.Rename(o.temp(), path); err != nil {
+		return "", err.Error()
+	}
+	switch {
+	case o.err != nil:
+		return path, o.err.Error()
+	case o.kept == ArtifactBytes:
+		return path, "artifacts are bounded"
+	}
+	return path, ""
+}
+
+// Errors takes a tool's standard error and keeps its end.
+type Errors struct {
+	Total int64
+	ring  []byte
+}
+
+func (e *Errors) Write(p []byte) (int, error) {
+	e.Total += int64(len(p))
+	e.ring = append(e.ring, p[max(0, len(p)-tailBytes):]...)
+	if n := len(e.ring) - tailBytes; n > tailBytes {
+		e.ring = append(e.ring[:0], e.ring[n:]...)
+	}
+	return len(p), nil
+}
+
+// Tail returns the last 8 KiB as text.
+func (e *Errors) Tail() string {
+	b := e.ring[max(0, len(e.ring)-tailBytes):]
+	for len(b) > 0 && e.Total > tailBytes && !utf8.RuneStart(b[0]) {
+		b = b[1:]
+	}
+	return wire.Clean(b)
+}
