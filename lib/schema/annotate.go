@@ -322,7 +322,7 @@ func (d *document) modes() error {
 			}
 			if first != nil {
 				if other, _ := first.get("x-bind"); other.Text() != mode.Text() {
-					return d.refuse(n.at, "x-bind", "write one mode", "two modes at one place, the other at %q", first.at)
+					return d.refuse(n.at, "x-bind", "write one mode", "two modes at one place, the other at %s", where(first.at))
 				}
 			}
 			first = n
@@ -379,14 +379,6 @@ func (d *document) reachable() map[*node]bool {
 	}
 	visit(d.root())
 	return in
-}
-
-// place prints a pointer for a message.
-func place(ptr string) string {
-	if ptr == "" {
-		return "the input"
-	}
-	return ptr
 }
 
 // pointer joins the steps of a JSON Pointer.

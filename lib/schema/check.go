@@ -26,7 +26,10 @@ type Violation struct {
 }
 
 func (v Violation) String() string {
-	s := place(v.Pointer) + ": want " + v.Expected
+	s := "want " + v.Expected
+	if v.Pointer != "" {
+		s = v.Pointer + ": " + s
+	}
 	if v.Got != "" {
 		s += ", got " + v.Got
 	}
@@ -72,7 +75,11 @@ func (s *Schema) failed(viols []Violation, count int) error {
 	hint := ""
 	for i, v := range viols {
 		texts[i] = v.String()
-		if v.Nearest != "" && hint == "" {
+		switch {
+		case hint != "" || v.Nearest == "":
+		case v.Got == "nothing":
+			hint = "write " + strconv.Quote(unescape(v.Pointer)) + ", not " + strconv.Quote(v.Nearest)
+		default:
 			hint = "write " + strconv.Quote(v.Nearest)
 		}
 	}
@@ -81,6 +88,24 @@ func (s *Schema) failed(viols []Violation, count int) error {
 	}
 	return fail.New(fail.ValidationFailed, hint, "input: %s", strings.Join(texts, "; ")).
 		With("errors", viols).With("count", count)
+}
+
+// unescape is the last step of a pointer.
+func unescape(ptr string) string {
+	last := ptr[strings.LastIndexByte(ptr, '/')+1:]
+	return strings.ReplaceAll(strings.ReplaceAll(last, "~1", "/"), "~0", "~")
+}
+
+// comparePointers puts items in the order of their numbers.
+func comparePointers(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), func(x, y string) int {
+		m, errX := strconv.Atoi(x)
+		n, errY := strconv.Atoi(y)
+		if errX == nil && errY == nil {
+			return cmp.Or(cmp.Compare(m, n), strings.Compare(x, y))
+		}
+		return strings.Compare(x, y)
+	})
 }
 
 // unfit finds what must not reach the engine: values beyond the bounds, equal
@@ -171,18 +196,27 @@ func (s *Schema) step(v wire.Value, at []*node, step string) (wire.Value, []*nod
 // violations turns what the engine tells into what a caller needs.
 func (s *Schema) violations(v wire.Value, raws []raw) []Violation {
 	var out []Violation
+	union := map[string]bool{} // where the types of all alternatives are told
+	names := map[string]bool{} // where a name is wrong and what of it is told
 	for _, r := range raws {
 		switch r.typ {
 		case "number_all_of", "condition_then", "condition_else":
 			continue // what is wrong within is told by itself
 		}
-		out = append(out, s.violation(v, r))
+		viol := s.violation(v, r)
+		union[viol.Pointer] = union[viol.Pointer] || viol.Rule == "type" && r.typ != "invalid_type"
+		names[viol.Pointer] = names[viol.Pointer] || strings.HasPrefix(viol.Got, "name ")
+		out = append(out, viol)
 	}
+	out = slices.DeleteFunc(out, func(v Violation) bool {
+		return v.Rule == "propertyNames" && names[v.Pointer] ||
+			v.Rule == "type" && union[v.Pointer] && !strings.Contains(v.Expected, " or ")
+	})
 	if len(out) == 0 {
 		out = append(out, Violation{Rule: "internal", Expected: "another value"})
 	}
 	slices.SortStableFunc(out, func(a, b Violation) int {
-		return cmp.Or(strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Rule, b.Rule),
+		return cmp.Or(comparePointers(a.Pointer, b.Pointer), strings.Compare(a.Rule, b.Rule),
 			strings.Compare(a.Expected, b.Expected), strings.Compare(a.Got, b.Got))
 	})
 	return slices.Compact(out)
@@ -208,16 +242,26 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 	switch r.typ {
 	case "required", "missing_dependency":
 		viol.Rule, viol.Expected, viol.Got = "required", "a value", "nothing"
+		bits := typeAny
+		for _, n := range s.member(at, name, false) {
+			bits &= typesOf(n)
+		}
+		if bits != typeAny {
+			viol.Expected = typeNames(bits)
+		}
 		if r.typ == "missing_dependency" {
-			viol.Rule, viol.Expected = "dependentRequired", "a value, as another property is there"
+			viol.Rule, viol.Expected = "dependentRequired", viol.Expected+", since another property is there"
 		}
 		viol.Nearest = wire.Nearest(name, s.strangers(cur, at))
 	case "additional_property_not_allowed":
-		viol.Rule, viol.Expected, viol.Got = "additionalProperties", "no such property", quote(name)
+		viol.Rule, viol.Expected, viol.Got = "additionalProperties", "no such property", "property "+quote(name)
 		known := names(at)
 		viol.Nearest = wire.Nearest(name, known)
-		if viol.Nearest == "" && len(known) > 0 && len(known) <= 20 {
-			viol.Expected = "no such property, but " + strings.Join(quoted(known), ", ")
+		if len(known) > 0 && len(known) <= 20 {
+			viol.Expected = "one of the properties " + strings.Join(quoted(known), ", ")
+			if len(known) == 1 {
+				viol.Expected = "the property " + quote(known[0])
+			}
 		}
 	case "invalid_type":
 		viol.Rule = "type"
@@ -229,8 +273,10 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 		}
 	case "number_any_of":
 		viol.Rule, viol.Expected = "anyOf", "one of the forms of anyOf"
+		viol.union(at, cur, "anyOf")
 	case "number_one_of":
 		viol.Rule, viol.Expected = "oneOf", "exactly one of the forms of oneOf"
+		viol.union(at, cur, "oneOf")
 	case "number_not":
 		viol.Rule, viol.Expected = "not", "what the schema does not exclude"
 	case "false":
@@ -238,13 +284,13 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 	case "array_no_additional_items":
 		viol.Rule, viol.Expected = "items", "fewer items"
 	case "array_min_items":
-		viol.Rule, viol.Expected = "minItems", "at least "+detail(r, "min")+" items"
+		viol.Rule, viol.Expected = "minItems", "at least "+plural(r, "min", "item", "items")
 	case "array_max_items":
-		viol.Rule, viol.Expected = "maxItems", "at most "+detail(r, "max")+" items"
+		viol.Rule, viol.Expected = "maxItems", "at most "+plural(r, "max", "item", "items")
 	case "array_min_properties":
-		viol.Rule, viol.Expected = "minProperties", "at least "+detail(r, "min")+" properties"
+		viol.Rule, viol.Expected = "minProperties", "at least "+plural(r, "min", "property", "properties")
 	case "array_max_properties":
-		viol.Rule, viol.Expected = "maxProperties", "at most "+detail(r, "max")+" properties"
+		viol.Rule, viol.Expected = "maxProperties", "at most "+plural(r, "max", "property", "properties")
 	case "unique":
 		viol.Rule, viol.Expected = "uniqueItems", "items that differ"
 		viol.Got = "items " + detail(r, "i") + " and " + detail(r, "j") + " alike"
@@ -253,9 +299,9 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 	case "invalid_property_name":
 		viol.Rule, viol.Expected, viol.Got = "propertyNames", "names that fit propertyNames", quote(name)
 	case "string_gte":
-		viol.Rule, viol.Expected = "minLength", "at least "+detail(r, "min")+" characters"
+		viol.Rule, viol.Expected = "minLength", "at least "+plural(r, "min", "character", "characters")
 	case "string_lte":
-		viol.Rule, viol.Expected = "maxLength", "at most "+detail(r, "max")+" characters"
+		viol.Rule, viol.Expected = "maxLength", "at most "+plural(r, "max", "character", "characters")
 	case "pattern":
 		re := detail(r, "pattern")
 		if author, ok := s.patterns[re]; ok {
@@ -277,6 +323,9 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 	default:
 		viol.Rule, viol.Expected = r.typ, "another value"
 	}
+	if r.typ != "invalid_property_name" && r.text != nil && cur.Type() == wire.Object {
+		viol.Got = "name " + quote(*r.text) // propertyNames looks at a name
+	}
 	if above { // the names of what is kept back are part of it
 		viol.Pointer, viol.Nearest = here, ""
 		if viol.Rule == "additionalProperties" {
@@ -289,12 +338,59 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 	return viol
 }
 
+// union tells the types of all alternatives, if the value has none of them.
+func (v *Violation) union(at []*node, cur wire.Value, word string) {
+	var found *node
+	for _, n := range at {
+		if n.has(word) {
+			if found != nil {
+				return
+			}
+			found = n
+		}
+	}
+	if found == nil {
+		return
+	}
+	bits := 0
+	for _, e := range found.under(word) {
+		bits |= typesOf(e.to)
+	}
+	if bits&typeBits[cur.Type().String()] == 0 {
+		v.Rule, v.Expected = "type", typeNames(bits)
+	}
+}
+
+// typeNames prints a set of types.
+func typeNames(bits int) string {
+	var out []string
+	for _, t := range types {
+		if bits&typeBits[t] == typeBits[t] && !(t == "integer" && bits&typeNumber != 0) {
+			out = append(out, t)
+		}
+	}
+	if len(out) == 0 {
+		return "another value"
+	}
+	return strings.Join(out, " or ")
+}
+
+func plural(r raw, key, one, more string) string {
+	if n := detail(r, key); n != "1" {
+		return n + " " + more
+	}
+	return "1 " + one
+}
+
 // detail prints one detail of a violation.
 func detail(r raw, key string) string {
 	switch d := r.details[key].(type) {
 	case nil:
 		return ""
 	case *big.Float:
+		if f := d.Text('f', -1); len(f) <= 25 {
+			return f
+		}
 		return d.Text('g', -1)
 	default:
 		return fmt.Sprint(d)

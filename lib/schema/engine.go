@@ -24,6 +24,7 @@ type raw struct {
 	path    []string // names and indexes from the root
 	typ     string   // the engine's word for the rule
 	details map[string]any
+	text    *string // what it looked at, if a string: a name, where it stands at an object
 }
 
 // privateFormat keeps our checkers apart from the engine's own of the same
@@ -90,6 +91,9 @@ func (x xeipuuv) check(v any) []raw {
 	for _, e := range res.Errors() {
 		r := raw{typ: e.Type(), details: map[string]any{}}
 		r.path = split(e.Context().String(separator))
+		if text, ok := e.Value().(string); ok {
+			r.text = &text
+		}
 		for k, d := range e.Details() {
 			r.details[k] = d
 		}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // formats are the formats of strings that are checked, each by its RFC.
@@ -250,7 +248,7 @@ func isURIReference(s string) bool {
 		auth := s[i+2 : i+2+end]
 		rest = s[:i] + s[i+2+end:]
 		host := auth[strings.LastIndexByte(auth, '@')+1:]
-		if strings.ContainsAny(auth[:len(auth)-len(host)], "[]") {
+		if user := strings.TrimSuffix(auth[:len(auth)-len(host)], "@"); strings.ContainsAny(user, "[]@") {
 			return false
 		}
 		if strings.ContainsAny(host, "[]") {
@@ -290,9 +288,9 @@ func isHostname(s string) bool {
 	return true
 }
 
-// isRegex is a pattern that "pattern" would take.
+// isRegex is a pattern of ECMA-262, with what "pattern" cannot take.
 func isRegex(s string) bool {
-	_, why := translate(s)
+	_, why := (&translator{in: s, lenient: true}).run()
 	return why == ""
 }
 
@@ -319,9 +317,4 @@ func isRelativePointer(s string) bool {
 		return false
 	}
 	return s[n:] == "#" || isPointer(s[n:])
-}
-
-// printable says whether s can stand in a message as it is.
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -216,13 +216,20 @@ func (d *document) refuse(at, word, hint, format string, args ...any) error {
 	if word != "" {
 		place += "/" + wire.Escape(word)
 	}
-	shown := place
-	if shown == "" {
-		shown = "the root"
-	}
-	e := fail.New(fail.SchemaUnsupported, hint, "schema: %s: "+format, append([]any{shown}, args...)...)
+	e := fail.New(fail.SchemaUnsupported, hint, "schema: %s: "+format, append([]any{where(place)}, args...)...)
 	return e.With("pointer", place).With("keyword", word).With("dialect", d.dialect.String())
 }
+
+// where prints a pointer for a message.
+func where(at string) string {
+	if at == "" {
+		return "the root"
+	}
+	return at
+}
+
+// ownBase is the base URI of a schema that does not name itself.
+const ownBase = "json-schema:///"
 
 // index finds every position of the author's schema.
 func index(author wire.Value) (*document, error) {
@@ -237,7 +244,7 @@ func index(author wire.Value) (*document, error) {
 	if err := d.detect(author); err != nil {
 		return nil, err
 	}
-	base := &url.URL{Scheme: "json-schema", Path: "/"}
+	base, _ := url.Parse(ownBase)
 	root := &node{v: author, base: base}
 	root.res = root
 	if err := d.add(root); err != nil {
@@ -434,11 +441,8 @@ func (d *document) known(n *node, m wire.Member) (keyword, error) {
 			return k, d.refuse(n.at, m.Name, "write one dialect for the whole", "another dialect within %s", d.dialect)
 		}
 	case annotationTypes[m.Name] != wire.Null && annotationTypes[m.Name] != m.Value.Type():
-		hint := "write a " + annotationTypes[m.Name].String()
-		if m.Name == "examples" {
-			hint = `write a list of values, as "examples":[` + short(m.Value) + "]"
-		}
-		return k, d.refuse(n.at, m.Name, hint, "%s, want a %s", short(m.Value), annotationTypes[m.Name])
+		want := map[wire.Type]string{wire.String: "a string", wire.Bool: "true or false", wire.Array: "a list"}[annotationTypes[m.Name]]
+		return k, d.refuse(n.at, m.Name, "write "+want+", or leave it out", "%s, want %s", short(m.Value), want)
 	case m.Name == "discriminator" && !n.has("oneOf") && !n.has("anyOf"):
 		return k, d.refuse(n.at, m.Name, `write "oneOf" beside it, or leave it out`, "discriminator without oneOf or anyOf")
 	}
@@ -578,7 +582,7 @@ func plainName(s string) bool {
 
 func (d *document) name(n *node, word, uri string) error {
 	if other, ok := d.byURI[uri]; ok && other != n {
-		return d.refuse(n.at, word, "write each name once", "%q names two schemas", uri)
+		return d.refuse(n.at, word, "write each name once", "%q names two schemas", strings.TrimPrefix(uri, ownBase))
 	}
 	d.byURI[uri] = n
 	return nil
@@ -602,6 +606,9 @@ func (d *document) resolve(n *node) error {
 	full.Fragment, full.RawFragment = "", ""
 	res, ok := d.byURI[full.String()]
 	if !ok {
+		if near := nearestRef(r.Text(), d.definitions()); near != "" && u.Host == "" {
+			return d.refuse(n.at, "$ref", "write "+strconv.Quote(near), "%s points at no schema of this document", short(r))
+		}
 		return d.refuse(n.at, "$ref", `copy the schema into "$defs" and write "#/$defs/NAME"`,
 			"%s is outside this document; nothing is fetched", short(r))
 	}
@@ -614,19 +621,24 @@ func (d *document) resolve(n *node) error {
 		n.ref = d.byURI[full.String()+"#"+frag]
 	}
 	if n.ref == nil {
-		var ats []string
-		for _, c := range d.nodes {
-			if strings.Contains(c.at, "/$defs/") || strings.Contains(c.at, "/definitions/") {
-				ats = append(ats, "#"+c.at)
-			}
-		}
 		hint := `write "#/$defs/NAME", the place of a schema in this document`
-		if near := nearestRef(r.Text(), ats); near != "" {
+		if near := nearestRef(r.Text(), d.definitions()); near != "" {
 			hint = "write " + strconv.Quote(near)
 		}
 		return d.refuse(n.at, "$ref", hint, "%s points at no schema of this document", short(r))
 	}
 	return nil
+}
+
+// definitions lists what a $ref usually means.
+func (d *document) definitions() []string {
+	var ats []string
+	for _, n := range d.nodes {
+		if n.via == "$defs" || n.via == "definitions" {
+			ats = append(ats, "#"+n.at)
+		}
+	}
+	return ats
 }
 
 // nearestRef also finds the definition that a bare name means.

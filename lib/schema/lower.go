@@ -817,8 +817,11 @@ func (l *lowerer) evaluated(from, n *node, word string, s *seen) error {
 			if word == "unevaluatedItems" {
 				other = "items"
 			}
-			return l.doc.refuse(from.at, word, "write "+strconv.Quote(other)+" into each branch",
-				"beside %s at %q it depends on the value", w, n.at)
+			hint := "write " + strconv.Quote(other) + " into each branch"
+			if w == "contains" {
+				hint = `write "items"`
+			}
+			return l.doc.refuse(from.at, word, hint, "beside %s at %s it depends on the value", w, where(n.at))
 		}
 	}
 	if word == "unevaluatedProperties" {

@@ -21,8 +21,9 @@ const (
 // translate returns the RE2 pattern that matches what an ECMA-262 pattern
 // matches, read by code points. why says what RE2 cannot do, or what is no
 // ECMA-262; "" if all is well.
-func translate(ecma string) (re2, why string) {
-	t := translator{in: ecma}
+func translate(ecma string) (re2, why string) { return (&translator{in: ecma}).run() }
+
+func (t *translator) run() (re2, why string) {
 	if why := t.pattern(); why != "" {
 		return "", why
 	}
@@ -42,9 +43,10 @@ func translate(ecma string) (re2, why string) {
 }
 
 type translator struct {
-	in  string
-	at  int
-	out strings.Builder
+	in      string
+	at      int
+	out     strings.Builder
+	lenient bool // take what RE2 cannot do for something it can: is it ECMA-262 at all?
 }
 
 func (t *translator) rest() string { return t.in[t.at:] }
@@ -90,6 +92,8 @@ func (t *translator) pattern() string {
 	return ""
 }
 
+var namedBack = regexp.MustCompile(`^<[A-Za-z_$][A-Za-z0-9_$]*>`)
+
 var quantifier = regexp.MustCompile(`^\{[0-9]+(,[0-9]*)?\}`)
 
 func (t *translator) group() string {
@@ -101,6 +105,11 @@ func (t *translator) group() string {
 		t.out.WriteString("(?:")
 		t.at += 2
 	case strings.HasPrefix(s, "?="), strings.HasPrefix(s, "?!"), strings.HasPrefix(s, "?<="), strings.HasPrefix(s, "?<!"):
+		if t.lenient {
+			t.out.WriteString("(?:")
+			t.at += strings.IndexAny(s, "=!") + 1
+			return ""
+		}
 		return "lookaround (" + s[:strings.IndexAny(s, "=!")+1] + "…) is not supported"
 	case strings.HasPrefix(s, "?<"):
 		end := strings.IndexByte(s, '>')
@@ -173,6 +182,14 @@ func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
 		return "", '\r', ""
 	case c == '0' && !startsDigit(t.rest()):
 		return "", 0, ""
+	case c == 'k' && t.lenient && namedBack.MatchString(t.rest()):
+		t.at += len(namedBack.FindString(t.rest()))
+		return "", 'k', ""
+	case c > '0' && c <= '9' && t.lenient && !inClass:
+		for startsDigit(t.rest()) {
+			t.at++
+		}
+		return "", c, ""
 	case c >= '0' && c <= '9':
 		return "", 0, "a backreference (\\" + string(c) + ") is not supported"
 	case c == 'k':

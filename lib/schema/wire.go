@@ -20,7 +20,7 @@ const (
 // draft-07 and in 2020-12 alike. reason says why it cannot be shown, as
 //
 //	root "anyOf"
-//	cyclic $ref at "/$defs/node/properties/next"
+//	cyclic $ref at /$defs/node
 //	40210 bytes after inlining, at most 32768
 //
 // and is "" if it can. A schema that Lower refuses is never shown.
@@ -30,6 +30,9 @@ func Wire(author wire.Value) (shown wire.Value, reason string) {
 			shown, reason = wire.Value{}, fmt.Sprintf("unexpected fault: %v", p)
 		}
 	}()
+	if _, err := Lower(author); err != nil {
+		return wire.Value{}, err.Error()
+	}
 	d, err := index(author)
 	if err != nil {
 		return wire.Value{}, err.Error()
@@ -91,7 +94,7 @@ func (w *shower) show(n *node) wire.Value {
 		w.reason = fmt.Sprintf("more than %d bytes after inlining", maxShownBytes)
 	}
 	if w.on[n] && w.reason == "" {
-		w.reason = fmt.Sprintf("cyclic $ref at %q", n.at)
+		w.reason = "cyclic $ref at " + where(n.at)
 	}
 	if w.reason != "" || n.v.Type() != wire.Object {
 		return n.v
