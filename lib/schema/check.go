@@ -66,8 +66,8 @@ func (s *Schema) Check(v wire.Value) (err error) {
 	if len(raws) == 0 {
 		return nil
 	}
-	viols := s.violations(v, raws)
-	return s.failed(viols[:min(len(viols), maxErrors)], len(viols))
+	viols, count := s.violations(v, raws)
+	return s.failed(viols[:min(len(viols), maxErrors)], count)
 }
 
 func (s *Schema) failed(viols []Violation, count int) error {
@@ -96,9 +96,9 @@ func unescape(ptr string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(last, "~1", "/"), "~0", "~")
 }
 
-// comparePointers puts items in the order of their numbers.
-func comparePointers(a, b string) int {
-	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), func(x, y string) int {
+// comparePaths puts items in the order of their numbers.
+func comparePaths(a, b []string) int {
+	return slices.CompareFunc(a, b, func(x, y string) int {
 		m, errX := strconv.Atoi(x)
 		n, errY := strconv.Atoi(y)
 		if errX == nil && errY == nil {
@@ -193,16 +193,23 @@ func (s *Schema) step(v wire.Value, at []*node, step string) (wire.Value, []*nod
 	return next, s.member(at, step, true)
 }
 
-// violations turns what the engine tells into what a caller needs.
-func (s *Schema) violations(v wire.Value, raws []raw) []Violation {
+// violations turns what the engine tells into what a caller needs, and counts
+// it. Of a flood only the beginning is told.
+func (s *Schema) violations(v wire.Value, raws []raw) ([]Violation, int) {
+	raws = slices.DeleteFunc(raws, func(r raw) bool {
+		// What is wrong within is told by itself.
+		return r.typ == "number_all_of" || r.typ == "condition_then" || r.typ == "condition_else"
+	})
+	slices.SortStableFunc(raws, func(a, b raw) int {
+		return cmp.Or(comparePaths(a.path, b.path), strings.Compare(a.typ, b.typ), strings.Compare(detail(a, "property"), detail(b, "property")))
+	})
+	raws = s.tagged(v, raws)
+	more := max(0, len(raws)-8*maxErrors)
+	raws = raws[:len(raws)-more]
 	var out []Violation
 	union := map[string]bool{} // where the types of all alternatives are told
 	names := map[string]bool{} // where a name is wrong and what of it is told
 	for _, r := range raws {
-		switch r.typ {
-		case "number_all_of", "condition_then", "condition_else":
-			continue // what is wrong within is told by itself
-		}
 		viol := s.violation(v, r)
 		union[viol.Pointer] = union[viol.Pointer] || viol.Rule == "type" && r.typ != "invalid_type"
 		names[viol.Pointer] = names[viol.Pointer] || strings.HasPrefix(viol.Got, "name ")
@@ -216,10 +223,87 @@ func (s *Schema) violations(v wire.Value, raws []raw) []Violation {
 		out = append(out, Violation{Rule: "internal", Expected: "another value"})
 	}
 	slices.SortStableFunc(out, func(a, b Violation) int {
-		return cmp.Or(comparePointers(a.Pointer, b.Pointer), strings.Compare(a.Rule, b.Rule),
+		return cmp.Or(comparePaths(strings.Split(a.Pointer, "/"), strings.Split(b.Pointer, "/")), strings.Compare(a.Rule, b.Rule),
 			strings.Compare(a.Expected, b.Expected), strings.Compare(a.Got, b.Got))
 	})
-	return slices.Compact(out)
+	out = slices.Compact(out)
+	return out, len(out) + more
+}
+
+// tagged replaces what is told of a union by what is wrong with the one
+// alternative that a const of the value names: {"kind":"circle",…}.
+func (s *Schema) tagged(v wire.Value, raws []raw) []raw {
+	for i, r := range raws {
+		if i > 8*maxErrors {
+			break
+		}
+		if r.typ != "number_one_of" && r.typ != "number_any_of" {
+			continue
+		}
+		word := map[string]string{"number_one_of": "oneOf", "number_any_of": "anyOf"}[r.typ]
+		at, cur := s.start(true), v
+		for _, step := range r.path {
+			cur, at = s.step(cur, at, step)
+		}
+		branch := tagOf(at, cur, word)
+		if branch == nil {
+			continue
+		}
+		lowered, err := s.doc.lower(branch)
+		if err != nil {
+			continue
+		}
+		e, err := newEngine(lowered)
+		if err != nil {
+			continue
+		}
+		inner := &Schema{doc: s.doc, engine: e}
+		within, err := inner.run(cur)
+		if err != nil || len(within) == 0 {
+			continue // more than one alternative fits
+		}
+		var out []raw
+		for _, o := range raws {
+			if len(o.path) < len(r.path) || !slices.Equal(o.path[:len(r.path)], r.path) {
+				out = append(out, o)
+			}
+		}
+		for _, o := range within {
+			o.path = append(slices.Clone(r.path), o.path...)
+			if o.typ != "number_all_of" && o.typ != "condition_then" && o.typ != "condition_else" {
+				out = append(out, o)
+			}
+		}
+		return out
+	}
+	return raws
+}
+
+// tagOf returns the one alternative of the one union at a place whose const
+// the value has, if its siblings have others.
+func tagOf(at []*node, cur wire.Value, word string) *node {
+	var found *node
+	for _, n := range at {
+		if !n.has(word) {
+			continue
+		}
+		for _, e := range n.under(word) {
+			for _, c := range closure([]*node{e.to}, false) {
+				for name, p := range c.props {
+					want, ok := p.get("const")
+					have, there := cur.Get(name)
+					if !ok || !there || canonical(want) != canonical(have) || found == e.to {
+						continue
+					}
+					if found != nil {
+						return nil
+					}
+					found = e.to
+				}
+			}
+		}
+	}
+	return found
 }
 
 func (s *Schema) violation(v wire.Value, r raw) Violation {

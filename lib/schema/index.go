@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"math/big"
 	"net/url"
 	"regexp"
 	"slices"
@@ -154,6 +155,7 @@ type node struct {
 	props  map[string]*node // the kids under properties
 	ref    *node            // where its $ref leads
 
+	literals []*big.Rat       // the numbers of its const and enum
 	patterns []*regexp.Regexp // those of the kids under patternProperties, once compiled
 }
 
@@ -180,7 +182,7 @@ func (n *node) compile(d *document) error {
 		return nil
 	}
 	for _, e := range n.under("patternProperties") {
-		re, why := translate(e.name)
+		re, why := d.translate(e.name)
 		if why != "" {
 			return d.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
 		}
@@ -205,6 +207,17 @@ type document struct {
 	byAt    map[string]*node
 	byURI   map[string]*node
 	dialect dialect
+	regexes map[string][2]string // what translate said
+}
+
+// translate is translate, once for each pattern.
+func (d *document) translate(ecma string) (re2, why string) {
+	if r, ok := d.regexes[ecma]; ok {
+		return r[0], r[1]
+	}
+	re2, why = translate(ecma)
+	d.regexes[ecma] = [2]string{re2, why}
+	return re2, why
 }
 
 func (d *document) root() *node { return d.nodes[0] }
@@ -233,7 +246,7 @@ const ownBase = "json-schema:///"
 
 // index finds every position of the author's schema.
 func index(author wire.Value) (*document, error) {
-	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020}
+	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, regexes: map[string][2]string{}}
 	if n := len(author.Bytes()); n > maxBytes {
 		return nil, d.refuse("", "", "split the tool, or take data out of the schema",
 			"%d bytes, at most %d", n, maxBytes)

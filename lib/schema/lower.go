@@ -45,8 +45,7 @@ func Lower(author wire.Value) (lowered wire.Value, err error) {
 			return wire.Value{}, err
 		}
 	}
-	l.def, l.queue = map[*node]int{}, nil
-	lowered, err = l.document()
+	lowered, err = d.lower(d.root())
 	if err != nil {
 		return wire.Value{}, err
 	}
@@ -64,11 +63,13 @@ type lowerer struct {
 	def   map[*node]int
 	queue []*node
 	whole bool // lower what is below a position too
+	names int  // written for unevaluatedProperties so far
 }
 
-func (l *lowerer) document() (wire.Value, error) {
-	l.whole = true
-	root := l.refTo(l.doc.root())
+// lower returns the lowered document that holds n and what it refers to.
+func (d *document) lower(n *node) (wire.Value, error) {
+	l := &lowerer{doc: d, def: map[*node]int{}, whole: true}
+	root := l.refTo(n)
 	defs := []wire.Member{}
 	for i := 0; i < len(l.queue); i++ {
 		v, err := l.node(l.queue[i])
@@ -406,7 +407,7 @@ func (l *lowerer) text(n *node, t *target) error {
 	if v.Type() != wire.String {
 		return l.doc.refuse(n.at, "pattern", "write a regular expression", "%s, want a string", short(v))
 	}
-	re, why := translate(v.Text())
+	re, why := l.doc.translate(v.Text())
 	if why != "" {
 		return l.doc.refuse(n.at, "pattern", patternHint(why), "pattern %s: %s", short(v), why)
 	}
@@ -523,7 +524,7 @@ func (l *lowerer) object(n *node, t *target) error {
 		res := map[string]string{}
 		taken := map[string]bool{}
 		for _, e := range es {
-			re, why := translate(e.name)
+			re, why := l.doc.translate(e.name)
 			if why != "" {
 				return l.doc.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
 			}
@@ -749,6 +750,9 @@ func (l *lowerer) unevaluated(n *node, t *target) error {
 		if s.all {
 			continue
 		}
+		if l.names += len(s.names) + len(s.patterns); l.names > maxNames {
+			return l.doc.refuse(n.at, e.word, `write "additionalProperties"`, "the schema says it of more than %d names", maxNames)
+		}
 		v, err := l.sub(e.to)
 		if err != nil {
 			return err
@@ -802,6 +806,9 @@ func allTrue(names []string) wire.Value {
 	return wire.ObjectOf(ms...)
 }
 
+// maxNames bounds what unevaluatedProperties lowers to, all in all.
+const maxNames = 50000
+
 // evaluated adds to s what n looks at; from is the position that asks.
 func (l *lowerer) evaluated(from, n *node, word string, s *seen) error {
 	if n.v.Type() == wire.Bool {
@@ -829,7 +836,7 @@ func (l *lowerer) evaluated(from, n *node, word string, s *seen) error {
 			s.names = append(s.names, e.name)
 		}
 		for _, e := range n.under("patternProperties") {
-			re, why := translate(e.name)
+			re, why := l.doc.translate(e.name)
 			if why != "" {
 				return l.doc.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
 			}

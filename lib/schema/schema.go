@@ -40,8 +40,7 @@ type Schema struct {
 	doc      *document
 	engine   engine
 	patterns map[string]string // lowered pattern to the author's
-	literals []*big.Rat        // the numbers of const and enum
-	unique   bool              // uniqueItems stands somewhere
+	compares bool              // uniqueItems, or const or enum with numbers, stands somewhere
 	integers bool
 	redacts  bool
 	ro, rw   bool
@@ -84,19 +83,18 @@ func Compile(author, lowered wire.Value) (s *Schema, err error) {
 // note remembers what a position says that Check and the walks need.
 func (s *Schema) note(n *node) {
 	if p, ok := n.get("pattern"); ok {
-		re, _ := translate(p.Text())
+		re, _ := s.doc.translate(p.Text())
 		s.patterns[re] = p.Text()
 	}
 	for _, word := range []string{"const", "enum"} {
 		v, _ := n.get(word)
 		numbers(v, func(lit string) {
 			if r, ok := new(big.Rat).SetString(lit); ok {
-				s.literals = append(s.literals, r)
+				n.literals = append(n.literals, r)
 			}
 		})
 	}
-	u, _ := n.get("uniqueItems")
-	s.unique = s.unique || u.Text() == "true"
+	s.compares = s.compares || n.literals != nil || n.unique()
 	s.integers = s.integers || mayBe(n, "integer")
 	r, _ := n.get("x-redact")
 	s.redacts = s.redacts || r.Text() == "true"
@@ -275,57 +273,72 @@ func leaves(v wire.Value, secret func(string)) {
 	}
 }
 
-// collide says where two different numbers of v, or one of v and one of a
-// const or enum, have one float64, which is how the engine compares; "" if no
-// two have. Only what can stand in one comparison is compared.
+func (n *node) unique() bool {
+	u, _ := n.get("uniqueItems")
+	return u.Text() == "true"
+}
+
+// collide says where a number of v has the float64, which is how the engine
+// compares, of a different one that it may be compared with: one of a const or
+// enum there, or of the array that must be unique; nil, "" if none has.
 func (s *Schema) collide(v wire.Value) (path []string, lit string) {
-	if s.literals == nil && !s.unique {
+	if !s.compares {
 		return nil, ""
 	}
-	allowed := map[float64][]*big.Rat{}
-	for _, r := range s.literals {
-		f, _ := r.Float64()
-		allowed[f] = append(allowed[f], r)
+	// Each group is the numbers of one comparison by their float64.
+	type group struct {
+		by    map[float64]*big.Rat
+		grows bool // compares the numbers of v with each other
 	}
-	var walk func(v wire.Value, path []string, near map[float64]*big.Rat) ([]string, string)
-	walk = func(v wire.Value, path []string, near map[float64]*big.Rat) ([]string, string) {
+	var walk func(v wire.Value, path []string, at []*node, groups []group) bool
+	walk = func(v wire.Value, way []string, at []*node, groups []group) bool {
+		for _, n := range at {
+			if n.literals != nil {
+				g := group{by: map[float64]*big.Rat{}}
+				for _, r := range n.literals {
+					f, _ := r.Float64()
+					g.by[f] = r // literals of one position differ there: Lower saw to it
+				}
+				groups = append(groups[:len(groups):len(groups)], g)
+			}
+			if v.Type() == wire.Array && n.unique() {
+				groups = append(groups[:len(groups):len(groups)], group{map[float64]*big.Rat{}, true})
+			}
+		}
+		if len(at) == 0 && len(groups) == 0 {
+			return false
+		}
 		switch v.Type() {
 		case wire.Number:
 			r, ok := rat(v)
 			f, err := strconv.ParseFloat(v.Text(), 64)
-			if !ok || err != nil {
-				return path, v.Text()
-			}
-			for _, a := range allowed[f] {
-				if a.Cmp(r) != 0 {
-					return path, v.Text()
+			for _, g := range groups {
+				other, known := g.by[f]
+				if !ok || err != nil || known && other.Cmp(r) != 0 {
+					path, lit = way, v.Text()
+					return true
 				}
-			}
-			if near != nil {
-				if a, ok := near[f]; ok && a.Cmp(r) != 0 {
-					return path, v.Text()
+				if g.grows {
+					g.by[f] = r
 				}
-				near[f] = r
 			}
 		case wire.Array:
-			if s.unique && near == nil {
-				near = map[float64]*big.Rat{}
-			}
 			for i, it := range v.Items() {
-				if p, l := walk(it, append(path[:len(path):len(path)], strconv.Itoa(i)), near); l != "" {
-					return p, l
+				if walk(it, append(way[:len(way):len(way)], strconv.Itoa(i)), s.item(at, i, true), groups) {
+					return true
 				}
 			}
 		case wire.Object:
 			for _, m := range v.Members() {
-				if p, l := walk(m.Value, append(path[:len(path):len(path)], m.Name), near); l != "" {
-					return p, l
+				if walk(m.Value, append(way[:len(way):len(way)], m.Name), s.member(at, m.Name, true), groups) {
+					return true
 				}
 			}
 		}
-		return nil, ""
+		return false
 	}
-	return walk(v, nil, nil)
+	walk(v, nil, s.start(true), nil)
+	return path, lit
 }
 
 var errDeadline = fmt.Errorf("more than %s", deadline)

@@ -414,6 +414,14 @@ func TestCheck(t *testing.T) {
 			`{"properties":{"a/b":{"properties":{"~":{"type":"null"}}}}}`, `{"a/b":{"~":1}}`,
 			`input: /a~1b/~0: want null, got number 1`,
 		},
+		{
+			`{"oneOf":[{"properties":{"k":{"const":"a"},"r":{"type":"number"}},"required":["k","r"]},{"properties":{"k":{"const":"b"},"s":{"type":"number"}},"required":["k","s"]}]}`,
+			`{"k":"b","s":"1"}`, `input: /s: want number, got string "1"`,
+		},
+		{
+			`{"properties":{"o":{"anyOf":[{"properties":{"k":{"const":"a"}},"required":["k","r"]},{"properties":{"k":{"const":"b"}},"required":["k","s"]}]}}}`,
+			`{"o":{"k":"b","x":"1"}}`, `input: /o/s: want a value, got nothing`,
+		},
 		// What is kept back does not stand in an error either.
 		{
 			`{"properties":{"t":{"type":"string","x-redact":true,"minLength":9}}}`, `{"t":"s3cret"}`,
