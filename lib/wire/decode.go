@@ -136,8 +136,8 @@ func Escape(name string) string {
 }
 
 // Nearest returns the name that s was likely meant to be: the same but for
-// case, or within an edit distance of a third of its length (at least 1); ""
-// when none is near.
+// case, or within an edit distance of a third of its length (at least 1, and
+// not all of it); "" when none is near.
 func Nearest(s string, names []string) string {
 	best, dist := "", max(1, len(s)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
@@ -147,7 +147,7 @@ func Nearest(s string, names []string) string {
 		if len(s) > 64 || len(n) > 64 {
 			continue
 		}
-		if d := distance(s, n); d < dist {
+		if d := distance(s, n); d < dist && d < len(s) {
 			best, dist = n, d
 		}
 	}
