@@ -109,9 +109,9 @@ func Get(st *store.Store, key string) *Entry {
 	return &Entry{f.Run, f.Envelope}
 }
 
-// Put stores an answer, unless it is too large. It is renamed, not synced:
+// Put stores an answer, unless it is too large, and says so. It is renamed, not synced:
 // losing it costs a run.
-func Put(st *store.Store, key string, e Entry) error {
+func Put(st *store.Store, key string, e Entry) (stored bool, err error) {
 	line, _ := wire.Seal(wire.ObjectOf(
 		wire.Member{Name: "format", Value: wire.StringOf(format)},
 		wire.Member{Name: "key", Value: wire.StringOf(key)},
@@ -120,7 +120,8 @@ func Put(st *store.Store, key string, e Entry) error {
 		wire.Member{Name: "envelope", Value: e.Envelope},
 	))
 	if len(line) > MaxBytes {
-		return nil
+		return false, nil
 	}
-	return st.WriteFile(st.Cache(key), line, store.Renamed)
+	err = st.WriteFile(st.Cache(key), line, store.Renamed)
+	return err == nil, err
 }

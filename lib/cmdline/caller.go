@@ -191,3 +191,14 @@ func (k *Caller) Refuse(ctx context.Context, action string, rec trail.Record, er
 	}
 	return err
 }
+
+// Environ is the environment for a sibling that works for the same caller: the
+// flags this command was given win over the variables it inherited.
+func (k *Caller) Environ() []string {
+	env := append(os.Environ(),
+		"FORGE_HOME="+k.Store.Root, "FORGE_PERSONA="+k.Persona, "FORGE_SESSION="+k.Session, "FORGE_TASK="+k.where.Task)
+	if k.Allowed != nil {
+		env = append(env, "FORGE_ALLOWED_TOOLS="+strings.Join(k.Allowed, ","))
+	}
+	return env
+}

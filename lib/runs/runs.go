@@ -39,7 +39,6 @@ const (
 	Timeout       Outcome = "timeout"
 	ResourceLimit Outcome = "resource_limit"
 	Cancelled     Outcome = "cancelled"
-	NotStarted    Outcome = "not_started" // the sandbox could not be built
 )
 
 // Manifest is one execution, as its file has it.

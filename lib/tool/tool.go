@@ -125,9 +125,9 @@ type Request struct {
 	Meta        wire.Value `json:"meta"`
 }
 
-// New checks everything of r but the schema's keywords, the name's place and
-// the implementation's text, and returns it as a Tool without capabilities
-// where none were asked for. Errors: name_invalid, bad_input, lint_failed,
+// New checks the shape of r and returns it as a Tool, its capabilities nil where
+// none were asked for. What the schema's keywords, the implementation and the
+// description say is checked elsewhere. Errors: name_invalid, bad_input,
 // schema_unsupported.
 func New(r Request) (*Tool, error) {
 	name, err := ParseName(r.Name)
@@ -137,9 +137,6 @@ func New(r Request) (*Tool, error) {
 	t := &Tool{Name: name, Description: r.Description, Runtime: r.Runtime, InputSchema: r.InputSchema, Impl: r.Impl}
 	if t.Runtime == "" {
 		t.Runtime = "python3"
-	}
-	if err := checkDescription(t.Description); err != nil {
-		return nil, err
 	}
 	if err := checkRoot(t.InputSchema); err != nil {
 		return nil, err
@@ -170,7 +167,9 @@ func checkRoot(s wire.Value) error {
 	return nil
 }
 
-func checkDescription(s string) error {
+// CheckDescription holds the description to 1 to 1,000 characters that a reader
+// can see, on one line. Errors are of kind lint_failed.
+func CheckDescription(s string) error {
 	if s == "" {
 		return fail.New(fail.LintFailed, "say in one line what the tool does", "description is empty")
 	}
@@ -342,6 +341,9 @@ func Parse(file []byte) (*Tool, error) {
 		return nil, bad("format %q, want %q", f.Format, format)
 	}
 	t, err := New(Request{f.Name, f.Description, f.InputSchema, f.Impl, f.Runtime, f.Meta})
+	if err == nil {
+		err = CheckDescription(t.Description)
+	}
 	if err != nil {
 		return nil, bad("%w", err)
 	}
@@ -352,4 +354,10 @@ func Parse(file []byte) (*Tool, error) {
 		return nil, bad("not as forge writes it")
 	}
 	return t, nil
+}
+
+// Request returns t as forge-forge takes it: forging it gives the same
+// definition again.
+func (t *Tool) Request() Request {
+	return Request{string(t.Name), t.Description, t.InputSchema, t.Impl, t.Runtime, t.Meta.value()}
 }

@@ -136,7 +136,11 @@ func TestNewRefuses(t *testing.T) {
 		{`"x":{"b":1,"a":2}`, `"x":[]`, fail.BadInput, `meta.x: array, want an object`},
 		{`"x":{"b":1,"a":2}`, `"secrets":["key"]`, fail.BadInput, `meta.secrets: "key" is not a secret's name`},
 	} {
-		_, err := New(request(t, strings.Replace(fib, c.old, c.now, 1)))
+		r := request(t, strings.Replace(fib, c.old, c.now, 1))
+		_, err := New(r)
+		if err == nil {
+			err = CheckDescription(r.Description)
+		}
 		if err == nil || fail.KindOf(err) != c.kind || err.Error() != c.msg {
 			t.Errorf("%.30s: %v (%s), want %s", c.now, err, fail.KindOf(err), c.msg)
 		}

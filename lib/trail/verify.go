@@ -176,7 +176,7 @@ type openCalls struct{ begun map[string]begin }
 
 func (o *openCalls) see(l chain.Line) {
 	isBegin := hasEvent(l.Payload, CallBegin)
-	if !isBegin && !hasEvent(l.Payload, Called) {
+	if !isBegin && !hasEvent(l.Payload, Called) && !hasEvent(l.Payload, Refused) {
 		return
 	}
 	var p Record

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"forge/lib/breaker"
+	"forge/lib/cache"
+	"forge/lib/cmdline"
+	"forge/lib/fail"
+	"forge/lib/policy"
+	"forge/lib/redact"
+	"forge/lib/registry"
+	"forge/lib/runs"
+	"forge/lib/sandbox"
+	"forge/lib/schema"
+	"forge/lib/tool"
+	"forge/lib/trail"
+	"forge/lib/wire"
+)
+
+// calling is one call on its way; each step leaves what later ones need.
+type calling struct {
+	*cmdline.Caller
+	req    *request
+	began  time.Time
+	policy *policy.Policy
+	name   tool.Name
+
+	entry  *registry.Entry
+	schema *schema.Schema
+	limits tool.Limits
+	clamps map[string]any // limits that were lowered
+
+	input wire.Value // as it was validated
+	bytes []byte     // as the tool gets it
+	binds []*sandbox.Prepared
+	key   string       // of the cache, "" where the call is not cached
+	files []cache.File // what the key stands on
+	hit   *cache.Entry
+
+	run_   *runs.Run
+	mask   *redact.Masker
+	failed bool // the tool did: an empty file made for it goes again
+}
+
+// subject says on a record what the call is of.
+func (r *calling) subject() trail.Record {
+	rec := trail.Record{Tool: string(r.name)}
+	if r.entry != nil {
+		rec.Tool, rec.Digest = string(r.entry.Tool.Name), r.entry.Tool.Digest
+	}
+	if r.run_ != nil {
+		rec.Run = r.run_.ID
+	}
+	return rec
+}
+
+// allow holds the name against the caller's tools and the policy as it is now.
+func (r *calling) allow(context.Context, *cli.Command) (err error) {
+	if r.name, err = tool.ParseName(r.req.Name); err != nil {
+		return err
+	}
+	if r.policy, err = r.Policy(); err != nil {
+		return err
+	}
+	if err := policy.Allowed(r.Allowed, r.name); err != nil {
+		return err
+	}
+	return r.policy.Forbidden(r.name)
+}
+
+// resolve finds the narrowest definition and holds it against the ledger.
+func (r *calling) resolve(ctx context.Context, c *cli.Command) (err error) {
+	if r.req.Scope != "" {
+		if _, err := r.Registry.Place(r.req.scope()); err != nil {
+			return err
+		}
+	}
+	if r.entry, err = r.Registry.ResolveIn(r.req.scope(), string(r.name)); err != nil {
+		return err
+	}
+	if err := r.entry.Unrecorded(); err != nil {
+		return err
+	}
+	t := r.entry.Tool
+	r.limits, r.clamps = t.Meta.Limits.Effective(r.policy.Limits)
+	if r.req.Timeout > 0 {
+		r.limits.WallS = min(r.req.Timeout, r.policy.Limits.WallS)
+		if r.limits.WallS < r.req.Timeout {
+			r.clamps["wall_s"] = r.limits.WallS
+		}
+	}
+	r.schema, err = r.entry.Schema()
+	return err
+}
+
+// rate counts the call. Cached ones count; --check does not.
+func (r *calling) rate(ctx context.Context, c *cli.Command) error {
+	if r.req.Check {
+		return nil
+	}
+	t := r.entry.Tool
+	state := r.Store.ToolState(r.entry.Place.Root, t.Name.Wire())
+	turn, err := breaker.Call(ctx, r.Store, state, r.policy.Breakers.PerToolRPM)
+	if turn == breaker.Same {
+		return err
+	}
+	rec := r.subject()
+	rec.Event = trail.BreakerClosed
+	if turn == breaker.Opened {
+		rec.Event = trail.BreakerOpen
+	}
+	rec.Details = map[string]any{"breaker": "per_tool_rpm", "limit": r.policy.Breakers.PerToolRPM}
+	if _, terr := r.Trail.Append(ctx, rec); terr != nil && err == nil {
+		return terr
+	}
+	return err
+}
+
+// validate reads the input and holds it against the schema. A cached answer to
+// these very bytes is proof that they passed.
+func (r *calling) validate(ctx context.Context, c *cli.Command) (err error) {
+	if r.req.Arguments != nil {
+		r.input, err = wire.Parse(r.req.Arguments.Bytes(), wire.Instance)
+		if err != nil {
+			err = fmt.Errorf("arguments: %w", err)
+		}
+	} else {
+		r.input, err = cmdline.Read(c, wire.Instance)
+	}
+	if err != nil {
+		return err
+	}
+	r.input = r.schema.Normalize(r.input)
+	r.bytes = r.input.Bytes()
+	if r.cacheable() && r.peek() {
+		return nil
+	}
+	if err := r.schema.Check(r.input); err != nil {
+		return err
+	}
+	_, values := r.schema.Redact(r.input)
+	r.mask = redact.New(values)
+	return r.bind()
+}
+
+// bind opens the paths that the input names. Asked only whether it could, it
+// makes no file.
+func (r *calling) bind() error {
+	if r.binds != nil {
+		return nil // peek did
+	}
+	for _, b := range r.schema.Binds(r.input) {
+		bind := sandbox.Bind{Path: b.Path, Mode: b.Mode}
+		if r.req.Check && b.Mode == "rw" {
+			if err := r.wouldBind(bind, b.Pointer); err != nil {
+				return err
+			}
+			continue
+		}
+		p, err := sandbox.PrepareBind(bind, r.Dir, r.Store.Root)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Pointer, err)
+		}
+		r.binds = append(r.binds, p)
+	}
+	return nil
+}
+
+// release gives the bound paths back.
+func (r *calling) release() {
+	for _, p := range r.binds {
+		p.Close(r.failed)
+	}
+}
+
+// secrets refuses a tool that declares any: there is no vault yet, and a tool
+// is not run without what it asks for.
+func (r *calling) secrets(context.Context, *cli.Command) error {
+	if names := r.entry.Tool.Meta.Secrets; len(names) > 0 {
+		return fail.New(fail.SecretDenied, "ask the operator; this version of Forge gives out no secrets", "tool %q asks for %d secrets", r.entry.Tool.Name, len(names)).
+			With("secrets", names)
+	}
+	if r.entry.Tool.Has("network") && r.policy.Network(r.Persona) {
+		return fail.New(fail.NetworkUnavailable, `forge it with "capabilities" that leave network out`,
+			"tool %q has the capability network, and this version of Forge opens none", r.entry.Tool.Name)
+	}
+	return nil
+}
+
+// checked is what --check answers.
+func (r *calling) checked() map[string]any {
+	return map[string]any{
+		"tool": r.entry.Tool.Name, "digest": r.entry.Tool.Digest, "scope": r.entry.Place.Scope,
+		"version": r.entry.Ledger.Version, "checked": true,
+	}
+}
+
+// begin puts the call on the trail before anything runs.
+func (r *calling) begin(ctx context.Context) error {
+	r.run_ = runs.New(r.Store)
+	if err := r.run_.Make(); err != nil {
+		return err
+	}
+	rec := r.subject()
+	rec.Event = trail.CallBegin
+	rec.Details = map[string]any{
+		"scope": r.entry.Place.Scope, "version": r.entry.Ledger.Version,
+		"input_bytes": len(r.bytes), "sandbox": sandbox.Label(),
+	}
+	if _, err := r.Trail.Append(ctx, rec); err != nil {
+		os.RemoveAll(r.run_.Dir)
+		r.run_ = nil
+		return err
+	}
+	return nil
+}
+
+// wouldBind says whether a path could be bound read-write, and makes no file:
+// where it is missing, its directory is asked about.
+func (r *calling) wouldBind(b sandbox.Bind, pointer string) error {
+	path := b.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.Dir, path)
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		b.Path = filepath.Dir(b.Path)
+	}
+	p, err := sandbox.PrepareBind(b, r.Dir, r.Store.Root)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pointer, err)
+	}
+	return p.Close(true)
+}
