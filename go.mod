@@ -7,6 +7,8 @@ require (
 	golang.org/x/sys v0.50.0
 )
 
+require golang.org/x/tools v0.26.0 // indirect
+
 require (
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/urfave/cli/v3 v3.14.0 // indirect
