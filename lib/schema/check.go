@@ -60,7 +60,7 @@ func (s *Schema) Check(v wire.Value) (err error) {
 	raws, err := s.run(v)
 	if err != nil {
 		return s.failed([]Violation{{
-			Rule: "deadline", Expected: "a value that is checked within " + deadline.String(), Got: err.Error(),
+			Rule: "cost", Expected: "a smaller or simpler value, checked within " + deadline.String(), Got: err.Error(),
 		}}, 1)
 	}
 	if len(raws) == 0 {
@@ -363,6 +363,12 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 		viol.union(at, cur, "oneOf")
 	case "number_not":
 		viol.Rule, viol.Expected = "not", "what the schema does not exclude"
+		if vals, ok := outside(at, cur); ok {
+			viol.Rule, viol.Expected = "enum", "another value"
+			if !hidden {
+				viol.Expected, viol.Nearest = choices(vals, cur)
+			}
+		}
 	case "false":
 		viol.Rule, viol.Expected = "false", "nothing here"
 	case "array_no_additional_items":
@@ -531,14 +537,34 @@ func (s *Schema) strangers(v wire.Value, at []*node) []string {
 	return out
 }
 
-// allowed prints the values of a const or enum, and finds the nearest.
+// allowed reads the values of a const or enum as the engine tells them.
 func allowed(list string, v wire.Value) (expected, nearest string) {
 	vals, err := wire.Parse([]byte("["+list+"]"), wire.File)
 	if err != nil {
 		return "another value", ""
 	}
+	return choices(vals.Items(), v)
+}
+
+// outside finds the large enum at a place that does not hold v.
+func outside(at []*node, v wire.Value) ([]wire.Value, bool) {
+	for _, n := range at {
+		e, ok := n.get("enum")
+		if !ok || len(e.Bytes()) <= maxEnum {
+			continue
+		}
+		same := func(it wire.Value) bool { return canonical(it) == canonical(v) }
+		if !slices.ContainsFunc(e.Items(), same) {
+			return e.Items(), true
+		}
+	}
+	return nil, false
+}
+
+// choices prints the values of a const or enum, and finds the nearest.
+func choices(vals []wire.Value, v wire.Value) (expected, nearest string) {
 	var texts, strs []string
-	for _, it := range vals.Items() {
+	for _, it := range vals {
 		if len(texts) < 20 {
 			texts = append(texts, short(it))
 		}
@@ -549,7 +575,7 @@ func allowed(list string, v wire.Value) (expected, nearest string) {
 	if v.Type() == wire.String {
 		nearest = wire.Nearest(v.Text(), strs)
 	}
-	switch n := len(vals.Items()); {
+	switch n := len(vals); {
 	case n == 1:
 		return texts[0], nearest
 	case n > len(texts):

@@ -40,6 +40,7 @@ func (c checker) IsFormat(v any) bool {
 }
 
 var register = sync.OnceFunc(func() {
+	gojsonschema.Locale = texts{}
 	for name, f := range formats {
 		gojsonschema.FormatCheckers.Add(privateFormat+name, checker(f))
 	}

@@ -208,6 +208,7 @@ type document struct {
 	byURI   map[string]*node
 	dialect dialect
 	regexes map[string][2]string // what translate said
+	program int                  // the size of all patterns
 }
 
 // translate is translate, once for each pattern.
@@ -216,6 +217,11 @@ func (d *document) translate(ecma string) (re2, why string) {
 		return r[0], r[1]
 	}
 	re2, why = translate(ecma)
+	if why == "" {
+		if d.program += programSize(re2); d.program > maxProgram {
+			why = "the patterns of the schema are too large together"
+		}
+	}
 	d.regexes[ecma] = [2]string{re2, why}
 	return re2, why
 }

@@ -205,7 +205,11 @@ func (l *lowerer) value(n *node, t *target) error {
 				kept = append(kept, it)
 			}
 		}
-		t.put("enum", wire.ArrayOf(kept...))
+		if len(v.Bytes()) > maxEnum {
+			t.beside = append(t.beside, object("not", object("not", object("enum", wire.ArrayOf(kept...)))))
+		} else {
+			t.put("enum", wire.ArrayOf(kept...))
+		}
 	}
 	return nil
 }
@@ -216,6 +220,11 @@ func emptyOr(v wire.Value) string {
 	}
 	return short(v)
 }
+
+// maxEnum is the size up to which an enum stands as it is. The engine writes
+// all of it into each error, so a larger one stands under two nots, where the
+// text is dropped at once.
+const maxEnum = 2048
 
 var safeInteger = big.NewRat(1<<53-1, 1)
 

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"unicode"
@@ -28,7 +29,7 @@ func (t *translator) run() (re2, why string) {
 		return "", why
 	}
 	re2 = t.out.String()
-	if _, err := regexp.Compile(re2); err != nil {
+	if _, err := syntax.Parse(re2, syntax.Perl); err != nil {
 		cause := err.Error()
 		if i := strings.LastIndex(cause, ": `"); i > 0 {
 			cause = cause[:i]
@@ -40,6 +41,22 @@ func (t *translator) run() (re2, why string) {
 		return "", cause
 	}
 	return re2, ""
+}
+
+// maxProgram bounds the instructions that all patterns of a schema compile to:
+// [a-z]{1,1000} is 2000 of them and takes milliseconds.
+const maxProgram = 50_000
+
+func programSize(re2 string) int {
+	re, err := syntax.Parse(re2, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	p, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(p.Inst)
 }
 
 type translator struct {

@@ -343,17 +343,26 @@ func (s *Schema) collide(v wire.Value) (path []string, lit string) {
 
 var errDeadline = fmt.Errorf("more than %s", deadline)
 
-// run asks the engine, for at most the deadline. What panics or runs on is
-// not allowed; the goroutine that runs on ends with the process.
+// run asks the engine, for at most the deadline. What panics, costs too much or
+// runs on is not allowed; what runs on ends at its next error, or with the
+// process.
 func (s *Schema) run(v wire.Value) (raws []raw, err error) {
 	type answer struct {
 		raws []raw
 		err  error
 	}
 	done := make(chan answer, 1)
+	m := &meter{}
+	m.left.Store(maxRaws)
 	go func() {
+		metering.Lock()
+		defer metering.Unlock()
+		metering.now.Store(m)
+		defer metering.now.Store(nil)
 		defer func() {
-			if p := recover(); p != nil {
+			if p := recover(); p == errSpent {
+				done <- answer{err: errSpent}
+			} else if p != nil {
 				done <- answer{err: fmt.Errorf("unexpected fault: %v", p)}
 			}
 		}()
@@ -365,6 +374,7 @@ func (s *Schema) run(v wire.Value) (raws []raw, err error) {
 	case a := <-done:
 		return a.raws, a.err
 	case <-t.C:
+		m.left.Store(0)
 		return nil, errDeadline
 	}
 }

@@ -1,0 +1,156 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestFlood: a large wrong value costs bounded time and room, and is told in
+// part.
+func TestFlood(t *testing.T) {
+	s := ready(t, `{"items":{"type":"string"}}`)
+	start := time.Now()
+	err := s.Check(parse(t, "["+strings.Repeat("1,", 20_000)+"1]"))
+	if err == nil || !strings.HasSuffix(err.Error(), "/9: want string, got number 1; and 19991 more") {
+		t.Errorf("got %.2000v", err)
+	}
+	err = s.Check(parse(t, "["+strings.Repeat("1,", 400_000)+"1]"))
+	if err == nil || !strings.HasPrefix(err.Error(), "input: want a smaller or simpler value, checked within 2s, got ") {
+		t.Errorf("got %.300v", err)
+	}
+	if d := time.Since(start); d > 20*time.Second {
+		t.Errorf("took %s", d)
+	}
+	// The next one is not held up.
+	if err := s.Check(parse(t, `["a"]`)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAtOnce: one Schema serves several goroutines.
+func TestAtOnce(t *testing.T) {
+	s := ready(t, medium)
+	good, bad := parse(t, mediumValue), parse(t, `{"name":"","mode":"fats"}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if err := s.Check(good); err != nil {
+					t.Error(err)
+				}
+				if err := s.Check(bad); err == nil {
+					t.Error("allowed")
+				}
+				s.Redact(good)
+				s.Binds(good)
+				s.Normalize(good)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestLargeEnum: the engine does not see it as an enum, a caller does.
+func TestLargeEnum(t *testing.T) {
+	var vals []string
+	for i := range 300 {
+		vals = append(vals, fmt.Sprintf(`"value-%03d"`, i))
+	}
+	s := ready(t, `{"properties":{"v":{"enum":[`+strings.Join(vals, ",")+`]}}}`)
+	if err := s.Check(parse(t, `{"v":"value-299"}`)); err != nil {
+		t.Error(err)
+	}
+	err := s.Check(parse(t, `{"v":"valeu-299"}`))
+	if err == nil || !strings.HasSuffix(err.Error(), ` and 280 more, got string "valeu-299" (nearest: "value-299")`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTranslate holds patterns of ECMA-262 against what they match there.
+func TestTranslate(t *testing.T) {
+	for _, c := range []struct{ pattern, yes, no string }{
+		{`^.$`, "😀", "\r"},
+		{`^.$`, "\u0085", "\u2028"},
+		{`^\s$`, "\u00a0", "\u0085"},
+		{`^\S$`, "\u0085", "\ufeff"},
+		{`^[\s]$`, "\u3000", "a"},
+		{`^[^\s]$`, "a", "\u3000"},
+		{`^[\S]$`, "a", "\u2028"},
+		{`^[^\S]$`, " ", "a"},
+		{`^\d\w\D\W$`, "1_a-", "٣_a-"},
+		{`^(|[])$`, "", "a"},
+		{`^[^]$`, "\n", ""},
+		{`^[[]$`, "[", "a"},
+		{`^[a\-z]$`, "-", "b"},
+		{`^[\w-.]$`, "-", "/"},
+		{`^[-a]$`, "-", "b"},
+		{`^[a-]$`, "-", "b"},
+		{`^[\b]$`, "\b", "b"},
+		{`^\x41\u0042\u{43}\cJ\0$`, "ABC\n\x00", "ABC"},
+		{`^\ud83d\ude00$`, "😀", "a"},
+		{`^\p{Lu}\p{Letter}\p{Script=Greek}\P{L}$`, "Aaα1", "aaα1"},
+		{`^(?<year>\d{4})-(?:a|b){2,}$`, "2026-ab", "2026-a"},
+		{`^a{,2}$`, "a{,2}", "aa"},
+		{`^{$`, "{", "a"},
+		{`^\/\.\$\-$`, "/.$-", "a"},
+		{`\bfoo\b`, "a foo b", "afoob"},
+		{`a|^b$`, "xax", "xb"},
+	} {
+		re, why := translate(c.pattern)
+		if why != "" {
+			t.Errorf("%s: %s", c.pattern, why)
+			continue
+		}
+		r := regexp.MustCompile(re)
+		if !r.MatchString(c.yes) {
+			t.Errorf("%s (%s) does not match %q", c.pattern, re, c.yes)
+		}
+		if r.MatchString(c.no) {
+			t.Errorf("%s (%s) matches %q", c.pattern, re, c.no)
+		}
+	}
+	for _, bad := range []string{
+		`(?=a)`, `(?!a)`, `(?<=a)`, `(?<!a)`, `(a)\1`, `(?<n>a)\k<n>`, `\A`, `\z`, `\Z`, `\Q`, `\E`, `\a`, `\C`, `(?i)a`, `(?P<n>a)`,
+		`[[:alpha:]]`, `\pL`, `\p{Greek}`, `a{1001}`, `a**`, `(`, `[`, `[b-a]`, `\`, `\ud800`, `\c1`, `\xg`, `a{2,1}`, `(?<>a)`,
+	} {
+		if re, why := translate(bad); why == "" {
+			t.Errorf("%s is taken, as %s", bad, re)
+		}
+	}
+}
+
+// TestFormats holds each format against its RFC.
+func TestFormats(t *testing.T) {
+	for _, c := range []struct{ format, yes, no string }{
+		{"date", "2024-02-29|0001-01-01", "2023-02-29|2024-2-29|2024-02-29T|২024-01-01|2024-13-01"},
+		{"time", "10:20:30Z|23:59:60Z|10:20:30.5+01:00|01:29:60+01:30", "10:20:30|24:00:00Z|10:20:60Z|10:20:30.Z|10:20:30+24:00|01:29:60+01:00"},
+		{"date-time", "2024-02-29T10:20:30z|2024-02-29t10:20:30Z", "2024-02-29 10:20:30Z|2024-02-29|10:20:30Z"},
+		{"duration", "P1D|PT1H|P1Y2M3DT4H5M6S|P2W", "P|PT|1D|P1D2H|P1Y2W|P1Y1D|P1.5D"},
+		{"email", `a@b|a.b+c@x.org|"a b"@x.org|a@[127.0.0.1]|a@[IPv6:::1]`, "a|@b|a@|a..b@x|.a@x|a b@x|Boss <b@x>|a@b@c|a@-x"},
+		{"ipv4", "1.2.3.4", "1.2.3|01.2.3.4|1.2.3.256|::ffff:1.2.3.4|1.2.3.4/8"},
+		{"ipv6", "::1|::ffff:1.2.3.4", "1.2.3.4|::1%eth0|:::1|12345::"},
+		{"uuid", "2EB8AA08-aa98-11ea-b4aa-73b441d16380", "2eb8aa08aa9811eab4aa73b441d16380|2eb8aa08-aa98-11ea-b4aa-73b441d1638g|{2eb8aa08-aa98-11ea-b4aa-73b441d16380}"},
+		{"uri", "http://a/b?c#d|urn:x:y|mailto:a@b", "a/b|//a|http://a b|http://a/%zz|http://[a]|\\\\x"},
+		{"uri-reference", "a/b|//a|#x|", "\\a|a b|http://[a]"},
+		{"hostname", "a.b|xn--4gbwdl.xn--wgbh1c|a-b", "-a|a-|a..b|a_b|a.|" + strings.Repeat("a", 64)},
+		{"regex", "^a$|(?=a)|(a)\\1", "(|[b-a]|\\Z"},
+		{"json-pointer", "|/a~0b|/", "a|/~2|/~"},
+		{"relative-json-pointer", "0|1#|2/a", "/a|01|-1|1a"},
+	} {
+		f := formats[c.format]
+		for s := range strings.SplitSeq(c.yes, "|") {
+			if !f(s) {
+				t.Errorf("%s refuses %q", c.format, s)
+			}
+		}
+		for s := range strings.SplitSeq(c.no, "|") {
+			if f(s) {
+				t.Errorf("%s takes %q", c.format, s)
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package schema
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/xeipuuv/gojsonschema"
+)
+
+// The engine has no cancel and collects every error there is, about 1 kB each:
+// 4 MiB of wrong items are 2 GB. But it asks its one, global, table of texts
+// for each error, so the table counts, and panics when the count is used up or
+// the deadline has passed; run turns that into a refusal. Since the table is
+// global, one value is checked at a time.
+var metering struct {
+	sync.Mutex
+	now atomic.Pointer[meter]
+}
+
+// maxRaws is how many errors one Check may cost, those of alternatives that do
+// not fit included.
+const maxRaws = 200_000
+
+type meter struct{ left atomic.Int64 }
+
+var errSpent = errors.New("too many things to tell")
+
+// texts is the engine's table of error texts, none of which is used.
+type texts struct{ gojsonschema.DefaultLocale }
+
+func tick() string {
+	if m := metering.now.Load(); m != nil && m.left.Add(-1) < 0 {
+		panic(errSpent)
+	}
+	return "."
+}
+
+func (texts) False() string                        { return tick() }
+func (texts) Required() string                     { return tick() }
+func (texts) InvalidType() string                  { return tick() }
+func (texts) NumberAnyOf() string                  { return tick() }
+func (texts) NumberOneOf() string                  { return tick() }
+func (texts) NumberAllOf() string                  { return tick() }
+func (texts) NumberNot() string                    { return tick() }
+func (texts) MissingDependency() string            { return tick() }
+func (texts) Internal() string                     { return tick() }
+func (texts) Const() string                        { return tick() }
+func (texts) Enum() string                         { return tick() }
+func (texts) ArrayNoAdditionalItems() string       { return tick() }
+func (texts) ArrayMinItems() string                { return tick() }
+func (texts) ArrayMaxItems() string                { return tick() }
+func (texts) Unique() string                       { return tick() }
+func (texts) ArrayContains() string                { return tick() }
+func (texts) ArrayMinProperties() string           { return tick() }
+func (texts) ArrayMaxProperties() string           { return tick() }
+func (texts) AdditionalPropertyNotAllowed() string { return tick() }
+func (texts) InvalidPropertyName() string          { return tick() }
+func (texts) StringGTE() string                    { return tick() }
+func (texts) StringLTE() string                    { return tick() }
+func (texts) DoesNotMatchPattern() string          { return tick() }
+func (texts) DoesNotMatchFormat() string           { return tick() }
+func (texts) MultipleOf() string                   { return tick() }
+func (texts) NumberGTE() string                    { return tick() }
+func (texts) NumberGT() string                     { return tick() }
+func (texts) NumberLTE() string                    { return tick() }
+func (texts) NumberLT() string                     { return tick() }
+func (texts) ConditionThen() string                { return tick() }
+func (texts) ConditionElse() string                { return tick() }
