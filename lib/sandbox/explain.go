@@ -47,6 +47,7 @@ const (
 	hintUserns  = "allow user namespaces: sysctl -w user.max_user_namespaces=15000"
 	hintSeccomp = "allow namespaces: in a container, a seccomp profile with unshare, clone and mount (docker run --security-opt seccomp=…); on an older Debian, sysctl -w kernel.unprivileged_userns_clone=1"
 	hintArmor   = "install an AppArmor profile with `userns,` for bwrap and for this program, as /etc/apparmor.d/bwrap-userns-restrict does for bwrap"
+	hintBusy    = "try again later"
 	hintProc    = "unmask /proc in the container (docker run --security-opt systempaths=unconfined)"
 )
 
@@ -56,6 +57,8 @@ var complaints = []struct {
 	text, means, hint string
 }{
 	{"Unknown option", "bubblewrap is too old", hintUpgrade},
+	{"Resource temporarily unavailable", "no further process is allowed", hintBusy},
+	{"Out of memory", "memory is short, or limits.memory_mb too low to start in", hintBusy},
 	{"No permissions to create new namespace", "namespaces are forbidden here", hintSeccomp},
 	{"No permissions to creating new namespace", "namespaces are forbidden here", hintSeccomp},
 	{"setting up uid map: Permission denied", "user namespaces have no rights here", hintArmor},
@@ -111,7 +114,7 @@ func explainStart(err error) error {
 		}
 		return fail.New(fail.SandboxUnavailable, hint, "sandbox: start bwrap: %w", err)
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
-		return fail.New(fail.SandboxUnavailable, "the machine is out of processes or memory; try again later", "sandbox: start bwrap: %w", err)
+		return fail.New(fail.SandboxUnavailable, hintBusy, "sandbox: no further process is allowed: %w", err)
 	}
 	return internal("start bwrap", err)
 }

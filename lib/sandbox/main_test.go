@@ -11,7 +11,6 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -48,8 +47,8 @@ func supervise(words []string) int {
 		err = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	case "no-bwrap":
 		err = syscall.Mount("none", "/usr/bin", "tmpfs", 0, "")
-	case "no-python":
-		err = syscall.Mount("/dev/null", "/usr/bin/python3", "", syscall.MS_BIND, "")
+	case "alias":
+		return prepareAliases(words[1])
 	case "old-bwrap":
 		err = syscall.Mount(words[2], bwrapPath, "", syscall.MS_BIND, "")
 	}
@@ -185,14 +184,6 @@ def try_(name, f, *a):
 def create(p):
     os.close(os.open(p, os.O_CREAT | os.O_WRONLY, 0o644))
 `
-
-func jsonOf(t *testing.T, text string) (m map[string]any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
-	return m
-}
 
 type failingWriter struct{ n int }
 

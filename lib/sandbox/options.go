@@ -113,6 +113,15 @@ func options(s Spec, statusFD, implFD int, pass func(*os.File) int) ([]byte, err
 	return o.buf, nil
 }
 
+// ownIDs returns the options that give the tool the caller's ids where mapUser
+// changed them on the way. Only these: another number would leave files of
+// /proc that belong to the caller's without their protection.
+func ownIDs() []byte {
+	var o optionList
+	o.add("--uid", itoa(os.Geteuid()), "--gid", itoa(os.Getegid()))
+	return o.buf
+}
+
 // inOrder returns the binds with a directory before what lies in it, and each
 // path once: rw if any of them asked for that.
 func inOrder(binds []*Prepared) []*Prepared {

@@ -431,10 +431,20 @@ print(n)`, n))
 }
 
 func TestMemory(t *testing.T) {
-	s := spec("python", "try: bytearray(2 << 30)\nexcept MemoryError: print('MemoryError')")
+	s := spec("python", "try: bytearray(600 << 20)\nexcept MemoryError: print('MemoryError')")
 	says(t, s, "MemoryError")
-	s.Limits.MemoryMB = 3072
+	s.Limits.MemoryMB = 1024
 	says(t, s)
+
+	// Too little to start in: the tool's own loader or interpreter says so.
+	s.Limits.MemoryMB = 1
+	var out bytes.Buffer
+	s.Stderr = &out
+	if r, err := Run(t.Context(), s); err == nil && r.Exit == 0 {
+		t.Errorf("%+v", r)
+	} else {
+		t.Log(r.How(), err, out.String())
+	}
 }
 
 func TestOpenFiles(t *testing.T) {
@@ -464,6 +474,37 @@ func TestL05Output(t *testing.T) {
 	r, err = Run(t.Context(), s)
 	if err != nil || r.Exit != 6 || bad.n != 1 || said.String() != "whole\n" || !errors.Is(r.OutputErr, io.ErrClosedPipe) {
 		t.Errorf("%+v, %v, %d writes, %q", r, err, bad.n, said.String())
+	}
+}
+
+// A descriptor of standard output that left the sandbox does not hold Run up.
+// It leaves through a socket in a bound directory, which seccomp is to close.
+func TestStrayDescriptor(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/sock", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		oob := make([]byte, 64)
+		if _, n, _, _, err := c.ReadMsgUnix(make([]byte, 1), oob); err == nil {
+			m, _ := syscall.ParseSocketControlMessage(oob[:n])
+			fds, _ := syscall.ParseUnixRights(&m[0])
+			<-t.Context().Done()
+			syscall.Close(fds[0])
+		}
+	}()
+	s := spec("python", fmt.Sprintf("import socket\nprint('said', flush=True)\ns = socket.socket(socket.AF_UNIX)\ns.connect(%q)\nsocket.send_fds(s, [b'x'], [1])", dir+"/sock"))
+	s.Binds = []*Prepared{bind(t, dir, "ro")}
+	r, out, errs := run(t, s)
+	if r.Exit != 0 || out != "said\n" || r.Duration > stray+time.Second || !errors.Is(r.OutputErr, exec.ErrWaitDelay) {
+		t.Errorf("%+v %q %q", r, out, errs)
 	}
 }
 

@@ -102,7 +102,7 @@ type Spec struct {
 	// Stdout and Stderr get what the tool prints as it prints it, in pieces of
 	// at most 32 KiB, each from a goroutine of its own; nil discards. A writer
 	// that fails is not written to again, and the tool's output is read on to
-	// its end: Result.OutputErr says so. When Result.Started is false, Stderr
+	// its end: Result.OutputErr says so. Run waits for a writer that blocks. When Result.Started is false, Stderr
 	// got bwrap's words, not a tool's.
 	Stdout, Stderr io.Writer
 }
@@ -212,7 +212,7 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 	timer := time.AfterFunc(s.Limits.Wall-time.Since(began), func() { kill(&timedOut) })
 	unwatch := context.AfterFunc(ctx, func() { kill(&cancelled) })
 
-	told := b.release(s)
+	told := b.release()
 	err = b.cmd.Wait()
 	timer.Stop()
 	unwatch()
@@ -243,10 +243,10 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 		return r, nil
 	}
 	r.Started = false
-	if told != nil && b.stderr.head.Len() == 0 {
+	if told != nil && len(b.stderr.first) == 0 {
 		return r, told
 	}
-	return r, explain(b.stderr.head.String(), b.cmd.ProcessState.String(), s)
+	return r, explain(string(b.stderr.first), b.cmd.ProcessState.String(), s)
 }
 
 // check refuses a Spec that its maker got wrong: kind internal.
@@ -282,6 +282,7 @@ func (s *Spec) check() error {
 // A box is a bwrap that was started and waits for its options.
 type box struct {
 	cmd            *exec.Cmd
+	newUser        bool     // bwrap is in a user namespace of its own
 	args           *os.File // write end of the options' pipe
 	status         *os.File // read end of --json-status-fd
 	options        []byte
@@ -339,8 +340,9 @@ func start(s Spec) (*box, error) {
 	argv := []string{"bwrap", "--args", itoa(argsFD), "--"}
 	argv = append(argv, s.Argv...)
 	argv = append(argv, "/tool/"+s.File)
-	command := func(newUser bool) *exec.Cmd {
-		return &exec.Cmd{
+	startIn := func(newUser bool) error {
+		b.newUser = newUser
+		b.cmd = &exec.Cmd{
 			Path: bwrapPath, Args: argv,
 			Env:   []string{}, // /proc/1/environ shows it inside
 			Dir:   "/",
@@ -349,18 +351,26 @@ func start(s Spec) (*box, error) {
 			SysProcAttr: ownNamespace(newUser),
 			WaitDelay:   stray,
 		}
+		return b.cmd.Start()
 	}
-	b.cmd = command(os.Geteuid() != 0)
-	err = b.cmd.Start()
-	if os.Geteuid() == 0 && errors.Is(err, unix.EPERM) {
-		// Root without CAP_SYS_ADMIN, as in a container.
-		b.cmd = command(true)
-		err = b.cmd.Start()
+	root := os.Geteuid() == 0
+	err = startIn(!root)
+	if root && errors.Is(err, unix.EPERM) {
+		err = startIn(true) // root without CAP_SYS_ADMIN, as in a container
 	}
 	if err != nil {
 		return giveUp(explainStart(err))
 	}
-	if err := s.Limits.set(b.cmd.Process.Pid); err != nil {
+	if b.newUser {
+		b.options = append(b.options, ownIDs()...)
+		if err = mapUser(b.cmd.Process.Pid); err != nil {
+			err = explainStart(err)
+		}
+	}
+	if err == nil {
+		err = s.Limits.set(b.cmd.Process.Pid)
+	}
+	if err != nil {
 		b.cmd.Process.Kill()
 		b.cmd.Wait()
 		return giveUp(err)
@@ -370,7 +380,7 @@ func start(s Spec) (*box, error) {
 
 // ownNamespace makes bwrap process 1 of a pid namespace, in a session of its
 // own (a terminal's ^C is for us), and dying with us. An ordinary user may do
-// that only in a user namespace, which maps the user to itself.
+// that only in a user namespace; see mapUser.
 func ownNamespace(newUser bool) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{
 		Setsid:     true,
@@ -378,19 +388,46 @@ func ownNamespace(newUser bool) *syscall.SysProcAttr {
 		Cloneflags: syscall.CLONE_NEWPID,
 	}
 	if newUser {
-		a.Cloneflags |= syscall.CLONE_NEWUSER
-		uid, gid := os.Geteuid(), os.Getegid()
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		// Package syscall forks without sharing memory for a user namespace,
+		// so that the parent can map ids meanwhile, and copying the page tables
+		// costs a good half millisecond. We map them later and may share, as
+		// it does for every other child.
+		a.Cloneflags |= syscall.CLONE_NEWUSER | syscall.CLONE_VM | syscall.CLONE_VFORK
 	}
 	return a
 }
 
+// mapUser maps the user to itself in pid's new user namespace, under the number
+// that the kernel shows for an unmapped one: bwrap has asked for its own ids
+// already, or does so any moment, and is to get the same answer either way.
+// OwnIDs gives the tool its true numbers back.
+func mapUser(pid int) error {
+	dir := "/proc/" + itoa(pid) + "/"
+	for _, m := range []struct{ file, text string }{
+		{"uid_map", overflow("uid") + " " + itoa(os.Geteuid()) + " 1\n"},
+		{"setgroups", "deny"}, // else gid_map is not for an ordinary user
+		{"gid_map", overflow("gid") + " " + itoa(os.Getegid()) + " 1\n"},
+	} {
+		if err := os.WriteFile(dir+m.file, []byte(m.text), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overflow returns the number of an unmapped id: proc_sys_kernel(5).
+func overflow(what string) string {
+	b, err := os.ReadFile("/proc/sys/kernel/overflow" + what)
+	if err != nil {
+		return "65534"
+	}
+	return string(bytes.TrimSpace(b))
+}
+
 // release hands bwrap its options, which lets it go on. A bwrap that is dead
 // already reads none: then the error is told unless bwrap itself said more.
-func (b *box) release(s Spec) error {
+func (b *box) release() error {
 	_, err := b.args.Write(b.options)
-	clear(b.options) // it holds the secrets
 	if cerr := b.args.Close(); err == nil {
 		err = cerr
 	}
@@ -425,15 +462,15 @@ func memory(name string, data []byte) (*os.File, error) {
 // A sink passes what it is given on to w, keeps the first keep bytes, and
 // never fails: were it to, the tool would get a broken pipe for our trouble.
 type sink struct {
-	w    io.Writer
-	err  error // the first error of w
-	keep int
-	head bytes.Buffer
+	w     io.Writer
+	keep  int
+	first []byte
+	err   error // the first error of w
 }
 
 func (s *sink) Write(p []byte) (int, error) {
-	if n := min(len(p), s.keep-s.head.Len()); n > 0 {
-		s.head.Write(p[:n])
+	if n := min(len(p), s.keep-len(s.first)); n > 0 {
+		s.first = append(s.first, p[:n]...)
 	}
 	if s.w != nil && s.err == nil {
 		_, s.err = s.w.Write(p)

@@ -14,15 +14,11 @@ import (
 	"time"
 )
 
-// supervisor returns the command of a supervisor, from a copy of the test
-// binary that everybody may execute.
+// supervisor returns the command of a supervisor, from the copy of the test
+// binary that shared made.
 func supervisor(t *testing.T, words ...string) *exec.Cmd {
 	t.Helper()
-	self := filepath.Join(os.TempDir(), "self")
-	if _, err := os.Stat(self); err != nil || !strings.HasPrefix(self, os.TempDir()) {
-		t.Fatal("no copy of the test binary: call shared first")
-	}
-	return exec.Command(self, append([]string{"supervise"}, words...)...)
+	return exec.Command(filepath.Join(os.TempDir(), "self"), append([]string{"supervise"}, words...)...)
 }
 
 // shared puts a copy of the test binary into a directory for everybody and
@@ -98,6 +94,15 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 }
 
+// ownMounts lets a child mount what it likes, as whoever runs the tests.
+func ownMounts() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+}
+
 // S01, S02: no namespaces, no bwrap, one that is too old. The tool never runs.
 func TestUnavailable(t *testing.T) {
 	dir := shared(t)
@@ -115,11 +120,7 @@ func TestUnavailable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := supervisor(t, c.name, "never", old)
-			cmd.SysProcAttr = &syscall.SysProcAttr{
-				Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-				UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
-				GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
-			}
+			cmd.SysProcAttr = ownMounts()
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
