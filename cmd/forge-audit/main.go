@@ -101,8 +101,8 @@ func verify(_ context.Context, c *cli.Command) error {
 	return nil
 }
 
-// found ends a walk that has what it looked for.
-var found = errors.New("found")
+// errFound ends a walk that has what it looked for.
+var errFound = errors.New("found")
 
 func show(ctx context.Context, c *cli.Command) error {
 	seq, err := strconv.ParseUint(c.Args().First(), 10, 64)
@@ -124,10 +124,10 @@ func show(ctx context.Context, c *cli.Command) error {
 		if err := cmdline.OK(map[string]any{"record": v, "line": at.Line, "offset": at.Offset}, struct{}{}); err != nil {
 			return err
 		}
-		return found
+		return errFound
 	})
 	switch {
-	case errors.Is(err, found):
+	case errors.Is(err, errFound):
 		return nil
 	case err != nil:
 		return err

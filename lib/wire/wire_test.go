@@ -142,11 +142,7 @@ func TestNearest(t *testing.T) {
 
 func TestEnvelope(t *testing.T) {
 	e := Envelope{OK: true, Data: StringOf("<&>"), Extra: []Member{{"files", ArrayOf()}}}
-	b, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err = Encode(e)
+	b, err := Encode(e)
 	if want := `{"ok":true,"data":"<&>","meta":{},"files":[]}`; err != nil || string(b) != want {
 		t.Errorf("got %s %v, want %s", b, err, want)
 	}
