@@ -116,7 +116,7 @@ func (s *Server) call(ctx context.Context, t Tool, args []byte) ([]byte, *protoE
 	c := command{argv: t.Argv, env: s.Env, input: args, log: s.Log, bound: wire.Output.Size}
 	out, err := c.run(ctx)
 	if start, ok := errors.AsType[*startError](err); ok {
-		s.logf("call %s: %v", t.Name, start)
+		s.logf("call %q: %v", t.Name, start)
 		return nil, protof(codeInternal, "call %q: %v", t.Name, start)
 	}
 	if env, ok := envelope(out); ok {
@@ -146,7 +146,7 @@ func (s *Server) call(ctx context.Context, t Tool, args []byte) ([]byte, *protoE
 			e = e.With("exit", x.ExitCode())
 		}
 	}
-	s.logf("call %s: %s", t.Name, e.Message)
+	s.logf("call %q: %s", t.Name, e.Message)
 	return refusal(e), nil
 }
 

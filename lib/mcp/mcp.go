@@ -69,7 +69,7 @@ type Server struct {
 
 func (s *Server) logf(format string, args ...any) {
 	if s.Log != nil {
-		fmt.Fprintf(s.Log, format+"\n", args...)
+		fmt.Fprintf(s.Log, "forge-mcp: "+format+"\n", args...)
 	}
 }
 

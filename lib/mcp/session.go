@@ -274,7 +274,7 @@ func (c *session) finish(r *request, result []byte, e *protoError) {
 	c.mu.Unlock()
 	cause := context.Cause(r.ctx)
 	if cause == errCancelled {
-		c.logf("request %s (%s) was cancelled", clip(string(r.id)), r.name)
+		c.logf("request %s was cancelled: %q", clip(string(r.id)), clip(r.name))
 	} else if cause != errStopped {
 		c.reply(r.id, result, e)
 	}
