@@ -23,10 +23,12 @@ var floors = map[string]int{
 	"cmdline": 6, "mcp": 6,
 }
 
-// within a floor, these may be imported: wire is how floor 1 reads and prints,
-// the sandbox is how lint runs an interpreter.
+// sameFloor holds the imports within a floor that are allowed: wire is how
+// schemas are read, a policy speaks of names and limits, and lint runs the
+// interpreter in the sandbox.
 var sameFloor = map[string][]string{
 	"schema": {"wire"},
+	"policy": {"tool"},
 	"lint":   {"sandbox"},
 }
 

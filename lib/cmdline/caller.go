@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/sys/unix"
 
 	"forge/lib/fail"
 	"forge/lib/policy"
@@ -52,7 +53,7 @@ type Caller struct {
 	Persona  string   // "" for a person at a terminal
 	Session  string   // "" for none
 	Allowed  []string // globs; nil: every tool
-	Dir      string   // the working directory, "" if it is gone
+	Dir      string   // the working directory, without links
 	Registry *registry.Registry
 	Trail    *trail.Trail
 
@@ -84,7 +85,13 @@ func Open(c *cli.Command) (*Caller, error) {
 		return nil, fail.New(fail.Usage, "set FORGE_SESSION too", "task %q without a session", task)
 	}
 	k.Allowed = allowed(c)
-	k.Dir, _ = os.Getwd()
+	// The kernel's name for it: $PWD may lead through links, and a path with a
+	// link is not bound.
+	dir, err := unix.Getwd()
+	if err != nil || !filepath.IsAbs(dir) {
+		return nil, fail.New(fail.IOError, "cd somewhere that exists", "the working directory is gone")
+	}
+	k.Dir = dir
 	home, err := Home(c)
 	if err != nil {
 		return nil, err
@@ -170,6 +177,9 @@ func (k *Caller) MakeProject() error {
 	k.Registry = registry.New(k.Store, places)
 	return nil
 }
+
+// ProjectToBe is the place that MakeProject would make.
+func (k *Caller) ProjectToBe() (store.Place, error) { return k.Store.ProjectToBe(k.where) }
 
 // Refuse puts a refusal on the trail and returns err, whatever becomes of the
 // record: a refusal still refuses when it cannot be recorded. rec says what was
