@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -61,7 +60,11 @@ type Caller struct {
 	where store.Where
 }
 
-var idRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+// isID holds s to ^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$: it becomes a file name.
+func isID(s string) bool {
+	const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	return len(s) > 0 && len(s) <= 64 && strings.Trim(s[:1], alnum) == "" && strings.Trim(s, alnum+"-_") == ""
+}
 
 // Open reads the flags and the environment and opens the store. Errors: usage,
 // io_error.
@@ -77,7 +80,7 @@ func Open(c *cli.Command) (*Caller, error) {
 		{"task", "FORGE_TASK", &task},
 	} {
 		*id.to = setting(c, id.flag, id.env)
-		if *id.to != "" && !idRule.MatchString(*id.to) {
+		if *id.to != "" && !isID(*id.to) {
 			return nil, fail.New(fail.Usage, "use at most 64 letters, digits, - and _, the first a letter or digit", "%s %q", id.flag, *id.to)
 		}
 	}

@@ -3,7 +3,6 @@ package schema
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,10 +133,10 @@ func isDateTime(s string) bool {
 	return len(s) > 11 && (s[10] == 'T' || s[10] == 't') && isDate(s[:10]) && isTime(s[11:])
 }
 
-var duration = regexp.MustCompile(`^P([0-9]+W|([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))?|T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))$`)
+var duration = pattern(`^P([0-9]+W|([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))?|T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))$`)
 
 // isDuration is duration of RFC 3339, appendix A.
-func isDuration(s string) bool { return duration.MatchString(s) }
+func isDuration(s string) bool { return duration().MatchString(s) }
 
 // isEmail is Mailbox of RFC 5321: no display name, no comments.
 func isEmail(s string) bool {
@@ -253,7 +252,7 @@ func isURIReference(s string) bool {
 		}
 		if strings.ContainsAny(host, "[]") {
 			close := strings.IndexByte(host, ']')
-			if host[0] != '[' || close < 0 || !isIPv6(host[1:close]) && !ipFuture.MatchString(host[1:close]) {
+			if host[0] != '[' || close < 0 || !isIPv6(host[1:close]) && !ipFuture().MatchString(host[1:close]) {
 				return false
 			}
 		}
@@ -261,7 +260,7 @@ func isURIReference(s string) bool {
 	return !strings.ContainsAny(rest, "[]")
 }
 
-var ipFuture = regexp.MustCompile(`^v[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+$`)
+var ipFuture = pattern(`^v[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+$`)
 
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'

@@ -6,6 +6,7 @@ import (
 	"regexp/syntax"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -93,7 +94,7 @@ func (t *translator) pattern() string {
 			}
 		case '{':
 			// A quantifier as it is, anything else is the brace itself.
-			if q := quantifier.FindString("{" + t.rest()); q != "" {
+			if q := quantifier().FindString("{" + t.rest()); q != "" {
 				t.out.WriteString(q)
 				t.at += len(q) - 1
 			} else {
@@ -109,9 +110,15 @@ func (t *translator) pattern() string {
 	return ""
 }
 
-var namedBack = regexp.MustCompile(`^<[A-Za-z_$][A-Za-z0-9_$]*>`)
+var (
+	namedBack  = pattern(`^<[A-Za-z_$][A-Za-z0-9_$]*>`)
+	quantifier = pattern(`^\{[0-9]+(,[0-9]*)?\}`)
+)
 
-var quantifier = regexp.MustCompile(`^\{[0-9]+(,[0-9]*)?\}`)
+// pattern compiles on first use: most commands start without needing any.
+func pattern(s string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
+}
 
 func (t *translator) group() string {
 	s := t.rest()
@@ -199,8 +206,8 @@ func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
 		return "", '\r', ""
 	case c == '0' && !startsDigit(t.rest()):
 		return "", 0, ""
-	case c == 'k' && t.lenient && namedBack.MatchString(t.rest()):
-		t.at += len(namedBack.FindString(t.rest()))
+	case c == 'k' && t.lenient && namedBack().MatchString(t.rest()):
+		t.at += len(namedBack().FindString(t.rest()))
 		return "", 'k', ""
 	case c > '0' && c <= '9' && t.lenient && !inClass:
 		for startsDigit(t.rest()) {

@@ -1,7 +1,7 @@
 package tool
 
 import (
-	"regexp"
+	"strings"
 
 	"forge/lib/fail"
 )
@@ -14,14 +14,22 @@ type Runtime struct {
 	Lang string   // python, bash or node: which static check applies
 }
 
-var pythonRule = regexp.MustCompile(`^python3(\.[0-9]{1,2})?$`)
+// isPython holds name to python3 or python3.N, N of one or two digits.
+func isPython(name string) bool {
+	rest, ok := strings.CutPrefix(name, "python3")
+	minor, dotted := strings.CutPrefix(rest, ".")
+	if !ok || rest == "" {
+		return ok
+	}
+	return dotted && len(minor) > 0 && len(minor) <= 2 && strings.Trim(minor, "0123456789") == ""
+}
 
 // RuntimeOf returns the runtime of that name; it says nothing of whether the
 // interpreter is installed. PATH is not asked: interpreters are those under
 // /usr/bin. Errors are of kind runtime_unavailable.
 func RuntimeOf(name string) (Runtime, error) {
 	switch {
-	case pythonRule.MatchString(name):
+	case isPython(name):
 		// -I: no environment, no user site, no directory of the script on the
 		// module path.
 		return Runtime{name, []string{"/usr/bin/" + name, "-I"}, "tool.py", "python"}, nil

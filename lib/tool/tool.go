@@ -15,7 +15,6 @@ package tool
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -113,7 +112,11 @@ var Capabilities = []string{"network", "process", "read", "write"}
 // Has says whether t has that capability.
 func (t *Tool) Has(capability string) bool { return slices.Contains(t.Meta.Capabilities, capability) }
 
-var secretRule = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,63}$`)
+// isSecretName holds s to ^[A-Z_][A-Z0-9_]{0,63}$.
+func isSecretName(s string) bool {
+	return len(s) > 0 && len(s) <= 64 && (s[0] < '0' || s[0] > '9') &&
+		strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
 
 // Request is a definition as forge-forge takes it.
 type Request struct {
@@ -217,7 +220,7 @@ func parseMeta(v wire.Value) (Meta, error) {
 		return m, fail.New(fail.BadInput, "", "meta.secrets: %d names, at most 16", len(m.Secrets))
 	}
 	for _, s := range m.Secrets {
-		if !secretRule.MatchString(s) {
+		if !isSecretName(s) {
 			return m, fail.New(fail.BadInput, "write it as an environment variable, such as API_KEY", "meta.secrets: %q is not a secret's name", s)
 		}
 	}

@@ -199,3 +199,22 @@ func FuzzName(f *testing.F) {
 		}
 	})
 }
+
+func TestRules(t *testing.T) {
+	for in, ok := range map[string]bool{
+		"python3": true, "python3.11": true, "python3.9": true, "python": false, "python3.": false, "python3.111": false,
+		"python3.x": false, "python311": false, "python3.1/": false,
+	} {
+		if isPython(in) != ok {
+			t.Errorf("isPython(%q) is not %v", in, ok)
+		}
+	}
+	for in, ok := range map[string]bool{
+		"API_KEY": true, "_A1": true, "1A": false, "": false, "key": false, "A-B": false,
+		strings.Repeat("A", 64): true, strings.Repeat("A", 65): false,
+	} {
+		if isSecretName(in) != ok {
+			t.Errorf("isSecretName(%q) is not %v", in, ok)
+		}
+	}
+}
