@@ -94,7 +94,10 @@ func (f *forging) placeOf(r *request) (store.Place, error) {
 		scope = f.DefaultScope()
 	}
 	p, err := f.Registry.Place(scope)
-	if fail.KindOf(err) == fail.NotFound && scope == store.Project && !f.check {
+	if fail.KindOf(err) == fail.NotFound && scope == store.Project {
+		if f.check {
+			return f.ProjectToBe()
+		}
 		if err := f.MakeProject(); err != nil {
 			return p, err
 		}

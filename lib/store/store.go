@@ -200,8 +200,21 @@ func (s *Store) project(w Where) (string, error) {
 }
 
 // NewProject makes .forge beside the nearest .git and returns its place.
-// Errors: not_found where there is no .git, with the mkdir to type.
+// Errors: those of ProjectToBe, io_error.
 func (s *Store) NewProject(w Where) (Place, error) {
+	p, err := s.ProjectToBe(w)
+	if err != nil {
+		return p, err
+	}
+	if err := os.Mkdir(p.Root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Place{}, ioError(err)
+	}
+	return p, nil
+}
+
+// ProjectToBe returns the place that NewProject would make. Errors: not_found
+// where there is no .git, with the mkdir to type.
+func (s *Store) ProjectToBe(w Where) (Place, error) {
 	found := ""
 	err := upward(w, func(dir string) (bool, error) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
@@ -215,9 +228,6 @@ func (s *Store) NewProject(w Where) (Place, error) {
 	}
 	if found == "" || found == s.Root {
 		return Place{}, fail.New(fail.NotFound, "mkdir -m 700 "+filepath.Join(w.Dir, ".forge"), "project scope: no .git above %q and below your home", w.Dir)
-	}
-	if err := os.Mkdir(found, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return Place{}, ioError(err)
 	}
 	return Place{Project, found}, nil
 }
