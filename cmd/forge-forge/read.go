@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/sys/unix"
 
 	"forge/lib/cmdline"
 	"forge/lib/fail"
@@ -95,7 +96,7 @@ func readDirectory(dir string) (tool.Request, error) {
 func readFile(dir, name string, limit int) ([]byte, error) {
 	path := filepath.Join(dir, name)
 	b, err := store.ReadFile(path, limit)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		hint := "a tool's directory holds tool.toml, the implementation, and schema.json or an inline input_schema"
 		if fi, statErr := os.Stat(dir); statErr == nil && !fi.IsDir() {
 			hint = "to forge from a file, type: forge-forge < " + dir
