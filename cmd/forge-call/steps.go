@@ -102,13 +102,12 @@ func (r *calling) resolve(ctx context.Context, c *cli.Command) (err error) {
 	return err
 }
 
-// rate counts the call. Cached ones count; --check does not.
+// rate counts the call. Cached ones count; --check only asks.
 func (r *calling) rate(ctx context.Context, c *cli.Command) error {
+	state := r.Store.ToolState(r.entry.Place.Root, r.entry.Tool.Name.Wire())
 	if r.req.Check {
-		return nil
+		return breaker.MayCall(r.Store, state, r.policy.Breakers.PerToolRPM)
 	}
-	t := r.entry.Tool
-	state := r.Store.ToolState(r.entry.Place.Root, t.Name.Wire())
 	turn, err := breaker.Call(ctx, r.Store, state, r.policy.Breakers.PerToolRPM)
 	if turn == breaker.Same {
 		return err

@@ -88,8 +88,7 @@ func (f *forging) forge(ctx context.Context, c *cli.Command) (err error) {
 		return err
 	}
 	if f.check {
-		_, err := f.free(req.Replace)
-		return err
+		return f.would(req.Replace)
 	}
 	unlock, err := f.Registry.Lock(ctx, f.place)
 	if err != nil {
@@ -106,6 +105,14 @@ func (f *forging) forge(ctx context.Context, c *cli.Command) (err error) {
 		}
 	}
 	return f.register(ctx, old)
+}
+
+// would says what the steps under the lock would, and counts nothing.
+func (f *forging) would(replace bool) error {
+	if _, err := f.free(replace); err != nil || f.Session == "" {
+		return err
+	}
+	return breaker.MayForge(f.Store.SessionState(f.Session), f.policy.Breakers.PerSessionForgeCount)
 }
 
 // free returns the entry that the forge replaces, nil for none.

@@ -81,18 +81,7 @@ func Call(ctx context.Context, st *store.Store, path string, rpm int64) (Turn, e
 	var denied error
 	err := Update(ctx, st, path, func(s *State) bool {
 		now := st.Now()
-		recent := s.Recent[:0]
-		for _, ms := range s.Recent {
-			if age := now.Sub(time.UnixMilli(ms)); age >= 0 && age < window {
-				recent = append(recent, ms)
-			}
-		}
-		s.Recent = recent
-		if rpm > 0 && int64(len(recent)) >= rpm {
-			// The window slides: one call goes through when the oldest of the
-			// last rpm calls leaves it.
-			free := time.UnixMilli(recent[int64(len(recent))-rpm]).Add(window).Sub(now)
-			denied = open("rate of calls", rpm, "a minute", free)
+		if denied = s.rate(now, rpm); denied != nil {
 			if !s.Open {
 				turn = Opened
 			}
@@ -114,14 +103,39 @@ func Call(ctx context.Context, st *store.Store, path string, rpm int64) (Turn, e
 	return turn, denied
 }
 
+// MayCall is what Call would say, and counts nothing.
+func MayCall(st *store.Store, path string, rpm int64) error {
+	s := Load(path)
+	return s.rate(st.Now(), rpm)
+}
+
+// rate drops the calls that left the window and says whether one more fits.
+func (s *State) rate(now time.Time, rpm int64) error {
+	recent := s.Recent[:0]
+	for _, ms := range s.Recent {
+		if age := now.Sub(time.UnixMilli(ms)); age >= 0 && age < window {
+			recent = append(recent, ms)
+		}
+	}
+	s.Recent = recent
+	if rpm <= 0 || int64(len(recent)) < rpm {
+		return nil
+	}
+	// The window slides: one call goes through when the oldest of the last rpm
+	// calls leaves it.
+	free := time.UnixMilli(recent[int64(len(recent))-rpm]).Add(window).Sub(now)
+	seconds := int64((free + time.Second - 1) / time.Second)
+	return fail.New(fail.BreakerOpen, "wait, or ask the operator (breakers.per_tool_rpm in policy.json)",
+		"rate of calls: %d a minute used up, %d s to wait", rpm, seconds).
+		With("breaker", "per_tool_rpm").With("retry_after_s", max(1, seconds))
+}
+
 // Forge counts a forge of a session, whose state is at path, up to most; 0 is
 // no limit. Errors: breaker_open.
 func Forge(ctx context.Context, st *store.Store, path string, most int64) error {
 	var denied error
 	err := Update(ctx, st, path, func(s *State) bool {
-		if most > 0 && s.Forges >= most {
-			denied = fail.New(fail.BreakerOpen, "end the session, or ask the operator (breakers.per_session_forge_count in policy.json)",
-				"forges of this session: %d, at most %d", s.Forges, most).With("breaker", "per_session_forge_count")
+		if denied = s.count(most); denied != nil {
 			return false
 		}
 		s.Forges++
@@ -133,9 +147,17 @@ func Forge(ctx context.Context, st *store.Store, path string, most int64) error 
 	return denied
 }
 
-func open(what string, most int64, per string, free time.Duration) error {
-	seconds := int64((free + time.Second - 1) / time.Second)
-	return fail.New(fail.BreakerOpen, "wait, or ask the operator (breakers.per_tool_rpm in policy.json)",
-		"%s: %d %s used up, %d s to wait", what, most, per, seconds).
-		With("breaker", "per_tool_rpm").With("retry_after_s", max(1, seconds))
+// MayForge is what Forge would say, and counts nothing.
+func MayForge(path string, most int64) error {
+	s := Load(path)
+	return s.count(most)
+}
+
+// count says whether one more forge fits.
+func (s *State) count(most int64) error {
+	if most <= 0 || s.Forges < most {
+		return nil
+	}
+	return fail.New(fail.BreakerOpen, "end the session, or ask the operator (breakers.per_session_forge_count in policy.json)",
+		"forges of this session: %d, at most %d", s.Forges, most).With("breaker", "per_session_forge_count")
 }
