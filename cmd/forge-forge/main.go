@@ -117,7 +117,7 @@ func (f *forging) would(replace bool) error {
 
 // free returns the entry that the forge replaces, nil for none.
 func (f *forging) free(replace bool) (*registry.Entry, error) {
-	old, err := f.Registry.Free(f.place, f.tool.Name)
+	old, err := f.Registry.Free(f.place, f.tool.Name, replace)
 	if err == nil && old != nil && !replace {
 		return nil, registry.Taken(old)
 	}

@@ -151,7 +151,7 @@ func copyUp(ctx context.Context, k *cmdline.Caller, req *request, from *registry
 	ledger := *from.Ledger
 	data := map[string]any{"name": from.Tool.Name, "from": from.Place.Scope, "to": to.Scope, "digest": from.Tool.Digest, "version": ledger.Version}
 	details := map[string]any{"from": from.Place.Scope, "to": to.Scope}
-	old, err := k.Registry.Free(to, from.Tool.Name)
+	old, err := k.Registry.Free(to, from.Tool.Name, req.Replace)
 	switch {
 	case err != nil:
 		return nil, err

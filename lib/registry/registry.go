@@ -169,7 +169,7 @@ func read(p store.Place, wireName string) (*tool.Tool, error) {
 }
 
 func malformed(path string, err error) error {
-	return fail.New(fail.RegistryMalformed, "forge it again, or remove the file", "%s: %w", path, err)
+	return fail.New(fail.RegistryMalformed, "forge it again with --replace, or remove the file", "%s: %w", path, err)
 }
 
 // Read returns the entry that stands under a wire name in a place; the error is
@@ -240,17 +240,18 @@ func (r *Registry) Lock(ctx context.Context, p store.Place) (unlock func(), err 
 // Free says whether a name may be taken in a place, which is locked: nil, nil
 // if it is free, the entry that has it, or an error of kind name_taken where a
 // tool of another name has its wire name in any visible scope. A file there
-// that cannot be read counts as free to replace, not to create: the error then
-// is registry_malformed.
-func (r *Registry) Free(p store.Place, n tool.Name) (*Entry, error) {
+// that is no tool counts as free to replace, not to create: the error then is
+// registry_malformed.
+func (r *Registry) Free(p store.Place, n tool.Name, replace bool) (*Entry, error) {
 	var own *Entry
+	var bad error
 	for _, q := range r.Places {
 		e, err := r.Read(q, n.Wire())
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
-		case err != nil && q == p:
-			return nil, err
+		case err != nil && q == p && !(replace && fail.KindOf(err) == fail.RegistryMalformed):
+			bad = err
 		case err != nil:
 			continue // a bad file in another scope hides only itself
 		case e.Tool.Name != n:
@@ -260,7 +261,7 @@ func (r *Registry) Free(p store.Place, n tool.Name) (*Entry, error) {
 			own = e
 		}
 	}
-	return own, nil
+	return own, bad
 }
 
 // Taken is the error for a name that e has.
