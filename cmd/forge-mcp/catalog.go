@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"runtime"
@@ -86,7 +87,7 @@ func (s stamp) same(now stamp) bool {
 }
 
 func (k *catalog) warn(format string, args ...any) {
-	k.log.Printf("forge-mcp: warning: "+format, args...)
+	k.log.Printf("forge-mcp: warning: %s", cmdline.Printable(fmt.Sprintf(format, args...)))
 }
 
 // list returns the tools as they are now.

@@ -385,8 +385,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	c.notes = 0
-	for name, want := range map[string]string{"csv_stats": "name_taken", "forge.tool": "name_forbidden", "A": "name_invalid", "a__b": "name_invalid"} {
-		if kind, e := c.call("forge_tool", request(name)); kind != want && name != "forge.tool" || kind == "" {
+	for name, want := range map[string]string{"csv_stats": "name_taken", "forge.tool": "name_invalid", "A": "name_invalid", "a__b": "name_invalid"} {
+		if kind, e := c.call("forge_tool", request(name)); kind != want {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -436,6 +436,26 @@ func TestSchemas(t *testing.T) {
 		if l.Name == "plain" && !strings.Contains(s, `"p":{"type":"string"}`) {
 			t.Error(s)
 		}
+	}
+}
+
+// Row M34: whatever a tool does, the client gets an envelope and the server
+// goes on.
+func TestToolFails(t *testing.T) {
+	c := serveIn(t, t.TempDir())
+	for name, tt := range map[string]struct{ impl, want string }{
+		"silent": {`exit 3`, "tool_crashed"},
+		"signal": {`kill -s SEGV $$`, "tool_crashed"},
+		"hello":  {`echo hello`, "bad_output"},
+		"own":    {`echo '{"ok":false,"error":{"kind":"no_such_column","message":"no column x"}}'`, "no_such_column"},
+	} {
+		c.forge(name, "impl", strconv.Quote(tt.impl))
+		if kind, e := c.call(name, "{}"); kind != tt.want || e.Error.Message == "" {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if r := c.rpc("ping", "{}"); string(r.Result) != "{}" {
+		t.Error(r)
 	}
 }
 

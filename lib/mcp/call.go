@@ -110,8 +110,9 @@ func Output(ctx context.Context, argv, env []string, bound int) ([]byte, error) 
 }
 
 // call runs t on args and returns the result of tools/call: the sibling's one
-// envelope, or one of kind internal that says how it came to none. A
-// protoError: the sibling could not be started.
+// envelope, or one of kind internal that says how it came to none, or of kind
+// timeout when the time after the end of input was over. A protoError: the
+// sibling could not be started.
 func (s *Server) call(ctx context.Context, t Tool, args []byte) ([]byte, *protoError) {
 	c := command{argv: t.Argv, env: s.Env, input: args, log: s.Log, bound: wire.Output.Size}
 	out, err := c.run(ctx)
@@ -119,13 +120,17 @@ func (s *Server) call(ctx context.Context, t Tool, args []byte) ([]byte, *protoE
 		s.logf("call %q: %v", t.Name, start)
 		return nil, protof(codeInternal, "call %q: %v", t.Name, start)
 	}
-	if env, ok := envelope(out); ok {
-		return result(env), nil
-	}
-	if context.Cause(ctx) == errDrained {
+	env, ok := envelope(out)
+	good, _ := env.Get("ok")
+	switch cause := context.Cause(ctx); {
+	case cause == errCancelled || cause == errStopped:
+		return nil, nil // nobody waits for it
+	case cause == errDrained && good.Text() != "true":
 		return refusal(fail.New(fail.Timeout,
 			"keep standard input open until the answer is there, or set FORGE_MCP_DRAIN_MS",
 			"call %q: %w", t.Name, errDrained)), nil
+	case ok:
+		return result(env), nil
 	}
 	what := "exit status 0"
 	if err != nil {

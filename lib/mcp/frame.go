@@ -140,10 +140,12 @@ func parse(line []byte) (message, *protoError) {
 		return m, protof(codeRequest, "method is not a string")
 	}
 	m.method = text(method)
-	if params != nil && params[0] != '{' {
+	switch {
+	case params == nil || object(params):
+		m.params = params
+	case m.id != nil: // a notification is not answered, whatever is wrong with it
 		return m, protof(codeParams, "params is not an object")
 	}
-	m.params = params
 	return m, nil
 }
 

@@ -35,6 +35,9 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+		if m.id == nil && m.params == nil {
+			delete(want, "params") // of a notification, if it was no object
+		}
 		if !bytes.Equal(m.id, want["id"]) || !bytes.Equal(m.params, want["params"]) {
 			t.Fatalf("%q: id %q, params %q", line, m.id, m.params)
 		}

@@ -357,7 +357,7 @@ func TestFrames(t *testing.T) {
 			"a probe of the revision after", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
 			[]string{errorFrame("1", -32601, `"server/discover": the revisions served begin with initialize: 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25`)},
 		},
-		{"M16 unknown notification", `{"jsonrpc":"2.0","method":"notifications/nothing"}` + "\n" + `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}` + "\n" + ping("1"), []string{pong("1")}},
+		{"M16 unknown notification", `{"jsonrpc":"2.0","method":"notifications/nothing"}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}` + "\n" + `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}` + "\n" + ping("1"), []string{pong("1")}},
 		{"initialize without a version", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"initialize"}`, []string{
 			errorFrame("1", -32602, "initialize: protocolVersion is not a string"), errorFrame("2", -32602, "initialize: protocolVersion is not a string"),
 		}},

@@ -77,6 +77,22 @@ has "$out" "{\\\"value\\\":$fib300}"
 out=$(inspect --method tools/call --tool-name forge_call --tool-args-json '{"name":"fib","arguments":{"n":300}}')
 has "$out" "{\\\"value\\\":$fib300}"
 
+# A tool whose schema clients choke on is forged, called by forge_call, and does
+# not spoil the list.
+out=$(inspect --method tools/call --tool-name forge_tool --tool-args-json '{
+  "name": "any.of", "description": "Its schema has a root anyOf.",
+  "input_schema": {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+  "runtime": "bash", "impl": "echo {\\\"ok\\\":true}"
+}')
+has "$out" '"listed":false'
+out=$(inspect --method tools/call --tool-name forge_call --tool-args-json '{"name":"any.of","arguments":{"a":1}}')
+has "$out" '"ok":true'
+out=$(inspect --method tools/list)
+has "$out" '"name":"fib"'
+case $out in
+*any_of*) die "a tool that cannot be shown is listed" ;;
+esac
+
 # The client reports what other clients may not bear in a schema.
 inspect --method tools/list --strict >/dev/null
 
