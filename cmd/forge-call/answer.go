@@ -20,6 +20,12 @@ type answer struct {
 	files     []runs.File
 }
 
+// limitHint says for each limit what may be done about it.
+var limitHint = map[string]string{
+	"cpu":       "give it less to do, or more time: meta.limits.cpu_s",
+	"file_size": "write less: a file, and all artifacts of a run, have at most 1 GiB",
+}
+
 // judge turns a run into an answer. A tool's own envelope passes through, a
 // failure too; everything else is one of ours.
 func judge(t *tool.Tool, res sandbox.Result, out *runs.Output, limits tool.Limits, stderr string) *answer {
@@ -39,8 +45,8 @@ func judge(t *tool.Tool, res sandbox.Result, out *runs.Output, limits tool.Limit
 	case res.Cancelled:
 		return &answer{outcome: runs.Cancelled, err: fail.New(fail.Timeout, "", "%s: cancelled", name)}
 	case res.Limit != "":
-		return &answer{outcome: runs.ResourceLimit, err: fail.New(fail.ResourceLimit, "meta.limits raises what may be raised",
-			"%s: %s", name, res.How()).With("limit", res.Limit).With("stderr", stderr)}
+		return &answer{outcome: runs.ResourceLimit, err: fail.New(fail.ResourceLimit, limitHint[res.Limit],
+			"%s: ran into its limit of %s: %s", name, res.Limit, res.How()).With("limit", res.Limit).With("stderr", stderr)}
 	case out.Truncated() && res.Exit == 0:
 		return &answer{outcome: runs.OK, truncated: true, head: out.Head()}
 	case out.Truncated():

@@ -46,7 +46,7 @@ func call(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	r := &calling{Caller: k, req: req, began: time.Now()}
+	r := &calling{Caller: k, req: req, began: time.Now(), failed: true}
 	refuse := func(err error) error {
 		if req.Check {
 			return err

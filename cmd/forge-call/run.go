@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -45,7 +46,9 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 	if len(t.Meta.Secrets) > 0 {
 		artifacts = ""
 	}
-	x.result, err = sandbox.Run(ctx, sandbox.Spec{
+	bounded, stop := r.run_.Bound(ctx)
+	defer stop()
+	x.result, err = sandbox.Run(bounded, sandbox.Spec{
 		Argv: rt.Argv, File: rt.File, Impl: []byte(t.Impl), Stdin: r.bytes,
 		Binds: r.binds, Cwd: r.Dir, Artifacts: artifacts,
 		Limits: sandbox.Limits{
@@ -56,9 +59,11 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 	})
 	x.spilled, x.short = out.Close()
 	if err != nil {
-		r.failed = true
 		os.RemoveAll(r.run_.Dir)
 		return nil, err
+	}
+	if errors.Is(context.Cause(bounded), runs.ErrFull) {
+		x.result.Cancelled, x.result.Limit = false, "file_size"
 	}
 	x.stderr = runs.Stderr{Bytes: errs.Total, Tail: r.mask.String(errs.Tail())}
 	x.answer = judge(t, x.result, out, r.limits, x.stderr.Tail)

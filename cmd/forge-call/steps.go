@@ -48,7 +48,7 @@ type calling struct {
 
 	run_   *runs.Run
 	mask   *redact.Masker
-	failed bool // the tool did: an empty file made for it goes again
+	failed bool // until the tool answered: an empty file made for it goes again
 }
 
 // subject says on a record what the call is of.

@@ -9,13 +9,16 @@
 package runs
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -125,6 +128,60 @@ func (r *Run) Artifacts() string { return filepath.Join(r.Dir, "artifacts") }
 
 // Make creates the directories of the run.
 func (r *Run) Make() error { return r.st.MakeDir(r.Artifacts()) }
+
+// ErrFull is why the context of Bound ends: the tool's artifacts are over
+// ArtifactBytes, or more than maxEntries.
+var ErrFull = errors.New("the artifacts are full")
+
+const (
+	boundEvery = 250 * time.Millisecond
+	maxEntries = 10_000
+)
+
+// Bound returns a context that ends, with ErrFull, when the tool's artifacts
+// grow over what a run may leave. It looks four times a second: a tool can
+// overstep by what it writes in between.
+func (r *Run) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(boundEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if r.full() {
+					cancel(ErrFull)
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// full adds up what lies in the artifacts now.
+func (r *Run) full() bool {
+	root, err := os.OpenRoot(r.Artifacts())
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	var bytes, entries int64
+	fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if entries++; entries > maxEntries {
+			return fs.SkipAll
+		}
+		if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
+			bytes += fi.Sys().(*syscall.Stat_t).Blocks * 512 // sparse files cost nothing
+		}
+		return nil
+	})
+	return bytes > ArtifactBytes || entries > maxEntries
+}
 
 // maxFiles bounds how many artifacts a manifest lists.
 const maxFiles = 1000
