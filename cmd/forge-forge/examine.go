@@ -31,7 +31,7 @@ func (f *forging) examine(ctx context.Context, r *request) error {
 	if err := f.policy.Forbidden(name); err != nil {
 		return err
 	}
-	if f.tool, err = tool.New(r.definition()); err != nil {
+	if f.tool, err = tool.New(r.Request); err != nil {
 		return err
 	}
 	if err := f.capabilities(); err != nil {

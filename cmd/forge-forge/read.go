@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sys/unix"
@@ -19,21 +20,12 @@ import (
 // request is a tool.Request with the flags that may stand in it; a flag on the
 // command line wins.
 type request struct {
-	Name        string     `json:"name"`
-	Description string     `json:"description"`
-	InputSchema wire.Value `json:"input_schema"`
-	Impl        string     `json:"impl"`
-	Runtime     string     `json:"runtime"`
-	Meta        wire.Value `json:"meta"`
-	Scope       string     `json:"scope"`
-	Replace     bool       `json:"replace"`
-	Check       bool       `json:"check"`
+	tool.Request
+	Scope   string `json:"scope"`
+	Replace bool   `json:"replace"`
+	Check   bool   `json:"check"`
 
 	save bool
-}
-
-func (r *request) definition() tool.Request {
-	return tool.Request{Name: r.Name, Description: r.Description, InputSchema: r.InputSchema, Impl: r.Impl, Runtime: r.Runtime, Meta: r.Meta}
 }
 
 // read takes the request from standard input or from a directory.
@@ -44,8 +36,7 @@ func read(c *cli.Command) (*request, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Name, r.Description, r.InputSchema = d.Name, d.Description, d.InputSchema
-		r.Impl, r.Runtime, r.Meta = d.Impl, d.Runtime, d.Meta
+		r.Request = d
 	} else if err := cmdline.Request(c, r); err != nil {
 		return nil, err
 	}
@@ -84,9 +75,7 @@ func readDirectory(dir string) (tool.Request, error) {
 	if err != nil {
 		return r, err
 	}
-	// The text goes into JSON: what is not UTF-8 has no form there.
-	v, err := wire.Of(string(impl))
-	if err != nil || v.Text() != string(impl) {
+	if !utf8.Valid(impl) { // the text goes into JSON
 		return r, fail.New(fail.BadInput, "write UTF-8", "%s: not UTF-8 text", m.ImplFile)
 	}
 	r.Impl = string(impl)

@@ -199,7 +199,10 @@ func (r *Registry) List() ([]*Entry, []Fault, error) {
 			case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 				continue
 			case err != nil:
+				// The name is refused while the file stands: no wider
+				// definition shows through it.
 				faults = append(faults, Fault{p, n, err})
+				seen[n] = true
 				continue
 			}
 			e.Shadowed = seen[n]

@@ -94,17 +94,10 @@ func decode(v Value, dst reflect.Value, at string, strict bool) error {
 }
 
 func decodeStruct(v Value, dst reflect.Value, at string, strict bool) error {
-	fields := map[string]int{}
-	var names []string
-	for i := range dst.NumField() {
-		name, _, _ := strings.Cut(dst.Type().Field(i).Tag.Get("json"), ",")
-		if name != "" && name != "-" {
-			fields[name] = i
-			names = append(names, name)
-		}
-	}
+	fields := map[string]reflect.Value{}
+	names := fieldsOf(dst, fields)
 	for _, m := range v.members {
-		i, ok := fields[m.Name]
+		field, ok := fields[m.Name]
 		if !ok {
 			if !strict {
 				continue
@@ -116,11 +109,29 @@ func decodeStruct(v Value, dst reflect.Value, at string, strict bool) error {
 			return fail.New(fail.BadInput, hint, "%s: unknown member %q", place(at), m.Name).
 				With("pointer", at+"/"+Escape(m.Name)).With("offset", m.Value.pos)
 		}
-		if err := decode(m.Value, dst.Field(i), at+"/"+Escape(m.Name), strict); err != nil {
+		if err := decode(m.Value, field, at+"/"+Escape(m.Name), strict); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fieldsOf fills fields with the members that dst, a struct, has by json tag, its
+// embedded structs' too, and returns their names in order.
+func fieldsOf(dst reflect.Value, fields map[string]reflect.Value) (names []string) {
+	for i := range dst.NumField() {
+		f := dst.Type().Field(i)
+		if f.Anonymous {
+			names = append(names, fieldsOf(dst.Field(i), fields)...)
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			fields[name] = dst.Field(i)
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func place(at string) string {
