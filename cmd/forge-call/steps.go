@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -160,8 +157,8 @@ func (r *calling) bind() error {
 	for _, b := range r.schema.Binds(r.input) {
 		bind := sandbox.Bind{Path: b.Path, Mode: b.Mode}
 		if r.req.Check && b.Mode == "rw" {
-			if err := r.wouldBind(bind, b.Pointer); err != nil {
-				return err
+			if err := sandbox.WouldBind(bind, r.Dir, r.Store.Root); err != nil {
+				return fmt.Errorf("%s: %w", b.Pointer, err)
 			}
 			continue
 		}
@@ -221,21 +218,4 @@ func (r *calling) begin(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// wouldBind says whether a path could be bound read-write, and makes no file:
-// where it is missing, its directory is asked about.
-func (r *calling) wouldBind(b sandbox.Bind, pointer string) error {
-	path := b.Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.Dir, path)
-	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		b.Path = filepath.Dir(b.Path)
-	}
-	p, err := sandbox.PrepareBind(b, r.Dir, r.Store.Root)
-	if err != nil {
-		return fmt.Errorf("%s: %w", pointer, err)
-	}
-	return p.Close(true)
 }

@@ -73,6 +73,19 @@ var notFiles = map[int64]string{
 // cannot be done and the directory is refused. A .git deeper down, or none, is
 // not looked after. /tmp may be bound: then it is the tool's /tmp, too.
 func PrepareBind(b Bind, cwd, store string) (*Prepared, error) {
+	return prepare(b, cwd, store, (*Prepared).create)
+}
+
+// WouldBind says what PrepareBind would, and creates nothing.
+func WouldBind(b Bind, cwd, store string) error {
+	p, err := prepare(b, cwd, store, (*Prepared).wouldCreate)
+	if err != nil {
+		return err
+	}
+	return p.Close(false)
+}
+
+func prepare(b Bind, cwd, store string, create func(p *Prepared, store string) error) (*Prepared, error) {
 	if b.Mode != "ro" && b.Mode != "rw" {
 		return nil, fail.New(fail.Internal, "", "path %q: mode %q: not ro or rw", b.Path, b.Mode)
 	}
@@ -90,9 +103,9 @@ func PrepareBind(b Bind, cwd, store string) (*Prepared, error) {
 	p := &Prepared{Path: path, Mode: b.Mode}
 	p.file, err = openPath(path, 0)
 	if errors.Is(err, unix.ENOENT) && b.Mode == "rw" && !strings.HasSuffix(b.Path, "/") {
-		err = p.create(store)
+		err = create(p, store)
 	}
-	if err == nil {
+	if err == nil && p.file != nil {
 		err = p.examine(store)
 	}
 	if err == nil && !p.Dir && strings.HasSuffix(b.Path, "/") {
@@ -208,17 +221,36 @@ func openPathAt(dir int, path string, flags, resolve uint64) (*os.File, error) {
 	}
 }
 
-// create makes the missing file and opens it.
-func (p *Prepared) create(store string) error {
-	dir, name := filepath.Split(p.Path)
-	parent, err := openPath(filepath.Clean(dir), unix.O_DIRECTORY)
+// directory opens the directory that a file is to be created in.
+func (p *Prepared) directory(store string) (*os.File, error) {
+	parent, err := openPath(filepath.Dir(p.Path), unix.O_DIRECTORY)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.apartFrom(store, parent, false); err != nil {
 		parent.Close()
+		return nil, err
+	}
+	return parent, nil
+}
+
+// wouldCreate says whether create could make the missing file.
+func (p *Prepared) wouldCreate(store string) error {
+	parent, err := p.directory(store)
+	if err != nil {
 		return err
 	}
+	defer parent.Close()
+	return unix.Faccessat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", parent.Fd()), unix.W_OK|unix.X_OK, 0)
+}
+
+// create makes the missing file and opens it.
+func (p *Prepared) create(store string) error {
+	parent, err := p.directory(store)
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(p.Path)
 	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666)
 	if err == unix.EEXIST { // somebody made it meanwhile, and it is theirs
 		parent.Close()
