@@ -38,20 +38,19 @@ func call(ctx context.Context, c *cli.Command) error {
 	if c.Bool("describe") {
 		return cmdline.Describe(describe)
 	}
-	req, err := arguments(c)
-	if err != nil {
-		return err
-	}
 	k, err := cmdline.Open(c)
 	if err != nil {
 		return err
 	}
-	r := &calling{Caller: k, req: req, began: time.Now(), failed: true}
+	r := &calling{Caller: k, began: time.Now(), failed: true}
 	refuse := func(err error) error {
-		if req.Check {
+		if c.Bool("check") || r.req != nil && r.req.Check {
 			return err
 		}
 		return k.Refuse(ctx, "call", r.subject(), err)
+	}
+	if r.req, err = arguments(c); err != nil {
+		return refuse(err)
 	}
 	defer r.release()
 	for _, step := range []func(context.Context, *cli.Command) error{
@@ -65,7 +64,7 @@ func call(ctx context.Context, c *cli.Command) error {
 			return refuse(err)
 		}
 	}
-	if req.Check {
+	if r.req.Check {
 		return cmdline.OK(r.checked(), struct{}{})
 	}
 	if r.hit != nil { // 7
