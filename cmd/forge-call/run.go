@@ -40,7 +40,7 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 		r.mask = redact.New(nil)
 	}
 	out := r.run_.NewOutput(r.limits.OutputBytes, r.mask)
-	errs := &runs.Errors{}
+	errs := runs.NewErrors(r.mask)
 	x := &execution{out: out, started: r.Store.Now()}
 	artifacts := r.run_.Artifacts()
 	if len(t.Meta.Secrets) > 0 {
@@ -65,10 +65,10 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 	if errors.Is(context.Cause(bounded), runs.ErrFull) {
 		x.result.Cancelled, x.result.Limit = false, "file_size"
 	}
-	x.stderr = runs.Stderr{Bytes: errs.Total, Tail: r.mask.String(errs.Tail())}
+	x.stderr = runs.Stderr{Bytes: errs.Total, Tail: errs.Tail()}
 	x.answer = judge(t, x.result, out, r.limits, x.stderr.Tail)
-	if x.err != nil && x.err.Details["head"] != nil {
-		x.err.With("head", r.mask.String(out.Head()))
+	if x.err != nil {
+		x.err.Message = r.mask.String(x.err.Message) // it may quote what was printed
 	}
 	r.failed = x.outcome != runs.OK
 	return x, nil
@@ -86,7 +86,7 @@ func (r *calling) end(ctx context.Context, x *execution) error {
 	m.Started, m.Ended = stamp(x.started), stamp(r.Store.Now())
 	m.MS = x.result.Duration.Milliseconds()
 	m.Exit, m.Signal, m.Limit = x.result.Exit, x.result.Signal, x.result.Limit
-	m.Stdout = runs.Stdout{Bytes: x.out.Total, Truncated: x.out.Truncated(), Head: r.mask.String(x.out.Head())}
+	m.Stdout = runs.Stdout{Bytes: x.out.Total, Truncated: x.out.Truncated(), Head: x.out.Head()}
 	m.Stderr = x.stderr
 	for _, b := range r.binds {
 		m.Binds = append(m.Binds, runs.Bind{Path: b.Path, Mode: b.Mode})

@@ -53,7 +53,8 @@ func (m *Masker) String(s string) string {
 }
 
 // mask appends b to dst with every form that begins before the last keep bytes
-// replaced, and returns the rest, which may hold the beginning of one.
+// replaced, and returns the rest: a form that begins there may go on, or be the
+// beginning of a longer one.
 func (m *Masker) mask(dst, b []byte, keep int) (out, rest []byte) {
 	for {
 		at, n := -1, 0
@@ -62,9 +63,8 @@ func (m *Masker) mask(dst, b []byte, keep int) (out, rest []byte) {
 				at, n = i, len(f)
 			}
 		}
-		if at < 0 {
-			cut := max(0, len(b)-keep)
-			return append(dst, b[:cut]...), b[cut:]
+		if border := max(0, len(b)-keep); at < 0 || at >= border {
+			return append(dst, b[:border]...), b[border:]
 		}
 		dst = append(append(dst, b[:at]...), Mask...)
 		b = b[at+n:]
@@ -94,7 +94,8 @@ func (w *writer) Write(p []byte) (int, error) {
 }
 
 func (w *writer) Close() error {
-	_, err := w.w.Write(w.held)
+	out, _ := w.m.mask(nil, w.held, 0)
 	w.held = nil
+	_, err := w.w.Write(out)
 	return err
 }

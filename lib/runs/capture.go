@@ -28,8 +28,9 @@ type Output struct {
 	cap   int64
 	mask  *redact.Masker
 	buf   bytes.Buffer
-	head  []byte
-	Total int64 // bytes printed
+	head  *firstBytes
+	heads io.WriteCloser // masks into head
+	Total int64          // bytes printed
 
 	file  *os.File
 	spill io.WriteCloser // masks into file
@@ -40,8 +41,19 @@ type Output struct {
 // NewOutput returns an Output for run that keeps cap bytes and masks what it
 // stores.
 func (r *Run) NewOutput(cap int64, mask *redact.Masker) *Output {
-	return &Output{run: r, cap: cap, mask: mask}
+	head := &firstBytes{}
+	return &Output{run: r, cap: cap, mask: mask, head: head, heads: mask.Writer(head)}
 }
+
+// firstBytes keeps the first 4 KiB of what it is given.
+type firstBytes struct{ b []byte }
+
+func (f *firstBytes) Write(p []byte) (int, error) {
+	f.b = append(f.b, p[:min(len(p), headBytes-len(f.b))]...)
+	return len(p), nil
+}
+
+func (f *firstBytes) full() bool { return len(f.b) == headBytes }
 
 // Truncated says whether more than the cap was printed.
 func (o *Output) Truncated() bool { return o.Total > o.cap }
@@ -49,8 +61,9 @@ func (o *Output) Truncated() bool { return o.Total > o.cap }
 // Bytes returns what was printed; nil if it was more than the cap.
 func (o *Output) Bytes() []byte { return o.buf.Bytes() }
 
-// Head returns the first 4 KiB as text.
-func (o *Output) Head() string { return clip(o.head) }
+// Head returns the first 4 KiB as text, masked before it was cut. It is whole
+// after Close.
+func (o *Output) Head() string { return clip(o.head.b) }
 
 // clip drops a character that the cut left incomplete.
 func clip(b []byte) string {
@@ -64,8 +77,8 @@ func clip(b []byte) string {
 
 // Write never fails: a full disk must not look like the tool's fault.
 func (o *Output) Write(p []byte) (int, error) {
-	if n := headBytes - len(o.head); n > 0 {
-		o.head = append(o.head, p[:min(n, len(p))]...)
+	if !o.head.full() {
+		o.heads.Write(p)
 	}
 	o.Total += int64(len(p))
 	switch {
@@ -114,6 +127,9 @@ func (c counted) Write(p []byte) (int, error) {
 // output, "" where there is none, and why the file is not whole: the bound, or
 // an error of the disk.
 func (o *Output) Close() (path string, short string) {
+	if !o.head.full() {
+		o.heads.Close()
+	}
 	if o.spill == nil {
 		return "", ""
 	}
@@ -140,26 +156,47 @@ func (o *Output) Close() (path string, short string) {
 	return path, ""
 }
 
-// Errors takes a tool's standard error and keeps its end.
+// Errors takes a tool's standard error and keeps its end, masked before it is
+// cut.
 type Errors struct {
-	Total int64
-	ring  []byte
+	Total int64 // bytes printed
+	ring  lastBytes
+	mask  io.WriteCloser
+}
+
+// NewErrors returns an Errors that masks what it keeps.
+func NewErrors(mask *redact.Masker) *Errors {
+	e := &Errors{}
+	e.mask = mask.Writer(&e.ring)
+	return e
 }
 
 func (e *Errors) Write(p []byte) (int, error) {
 	e.Total += int64(len(p))
-	e.ring = append(e.ring, p[max(0, len(p)-tailBytes):]...)
-	if n := len(e.ring) - tailBytes; n > tailBytes {
-		e.ring = append(e.ring[:0], e.ring[n:]...)
-	}
-	return len(p), nil
+	return e.mask.Write(p)
 }
 
-// Tail returns the last 8 KiB as text.
+// Tail returns the last 8 KiB as text. Nothing is written after it.
 func (e *Errors) Tail() string {
-	b := e.ring[max(0, len(e.ring)-tailBytes):]
-	for len(b) > 0 && e.Total > tailBytes && !utf8.RuneStart(b[0]) {
+	e.mask.Close()
+	b := e.ring.b[max(0, len(e.ring.b)-tailBytes):]
+	for len(b) > 0 && e.ring.total > tailBytes && !utf8.RuneStart(b[0]) {
 		b = b[1:]
 	}
 	return wire.Clean(b)
+}
+
+// lastBytes keeps at least the last 8 KiB of what it is given.
+type lastBytes struct {
+	total int64
+	b     []byte
+}
+
+func (l *lastBytes) Write(p []byte) (int, error) {
+	l.total += int64(len(p))
+	l.b = append(l.b, p[max(0, len(p)-tailBytes):]...)
+	if n := len(l.b) - tailBytes; n > tailBytes {
+		l.b = append(l.b[:0], l.b[n:]...)
+	}
+	return len(p), nil
 }
