@@ -195,6 +195,10 @@ func (k *Caller) Refuse(ctx context.Context, action string, rec trail.Record, er
 	if kind == fail.Usage || errors.Is(err, context.Canceled) {
 		return err
 	}
+	if errors.Is(err, trail.ErrRefused) {
+		Warn(k.c, "the refusal is not on the trail")
+		return err
+	}
 	if rec.Event == "" {
 		rec.Event = trail.RefusalOf(kind)
 	}

@@ -56,11 +56,21 @@ func (t *Trail) Append(ctx context.Context, recs ...Record) (uint64, error) {
 		t.st.WriteFile(t.st.AuditFile("FAILED"), fmt.Appendf(nil, "fdatasync: %s\n", err), store.Synced)
 	}
 	if k := fail.KindOf(err); k == fail.Busy || errors.Is(err, context.Canceled) {
-		return 0, fmt.Errorf("trail: %w", err)
+		return 0, refused{fmt.Errorf("trail: %w", err)}
 	}
 	e := fail.Of(err)
-	return 0, &fail.Error{Kind: fail.AuditUnavailable, Message: "trail: " + e.Message, Hint: e.Hint, Details: e.Details, Err: err}
+	return 0, refused{&fail.Error{Kind: fail.AuditUnavailable, Message: "trail: " + e.Message, Hint: e.Hint, Details: e.Details, Err: err}}
 }
+
+// ErrRefused is what every error of Append is: to append the refusal that
+// follows would only wait for the same thing again.
+var ErrRefused = errors.New("the trail takes no record")
+
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+func (r refused) Is(target error) bool { return target == ErrRefused }
 
 // write appends under the lock and returns the open segment.
 func (t *Trail) write(ctx context.Context, recs []Record) (*os.File, uint64, error) {
