@@ -169,6 +169,30 @@ func TestPagesComplete(t *testing.T) {
 	}
 }
 
+// A comment that names a section of a page names one that is there.
+func TestPagesSections(t *testing.T) {
+	reference := regexp.MustCompile(`(forge[a-z-]*)\(([157])\), ([A-Z]+( [A-Z]+)*)\b`)
+	found := 0
+	for _, pattern := range []string{"../lib/*/*.go", "../cmd/*/*.go"} {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range reference.FindAllStringSubmatch(strings.ReplaceAll(string(b), "\n//", ""), -1) {
+				found++
+				if readPage(t, m[1]+"."+m[2]).section(m[3]) == "" {
+					t.Errorf("%s: %s(%s) has no section %s", f, m[1], m[2], m[3])
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no comment names a section")
+	}
+}
+
 // A help is what --help says a command takes.
 type help struct {
 	flags, commands []string
