@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 
 	"github.com/urfave/cli/v3"
 
@@ -51,21 +52,21 @@ func promote(ctx context.Context, c *cli.Command) error {
 	if c.Bool("describe") {
 		return cmdline.Describe(describe)
 	}
-	req, err := read(c)
-	if err != nil {
-		return err
-	}
 	k, err := cmdline.Open(c)
 	if err != nil {
 		return err
 	}
 	rec := trail.Record{}
+	req, err := read(c)
+	if err != nil {
+		return k.Refuse(ctx, "promote", rec, err)
+	}
 	from, err := source(k, req, &rec)
 	if err != nil {
 		return k.Refuse(ctx, "promote", rec, err)
 	}
 	if req.Save {
-		return save(ctx, k, from.Tool)
+		return save(ctx, k, from.Tool, req.Replace)
 	}
 	data, err := copyUp(ctx, k, req, from)
 	if err != nil {
@@ -194,7 +195,7 @@ func conflict(from, old *registry.Entry) error {
 }
 
 // save forges the same definition as me.NAME: forge-forge has the checks.
-func save(ctx context.Context, k *cmdline.Caller, t *tool.Tool) error {
+func save(ctx context.Context, k *cmdline.Caller, t *tool.Tool, replace bool) error {
 	path, err := cmdline.Sibling("forge-forge")
 	if err != nil {
 		return err
@@ -203,7 +204,7 @@ func save(ctx context.Context, k *cmdline.Caller, t *tool.Tool) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, path, "--save")
+	cmd := exec.CommandContext(ctx, path, "--save", "--replace="+strconv.FormatBool(replace))
 	cmd.Env = k.Environ()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(b), os.Stdout, os.Stderr
 	err = cmd.Run()
