@@ -39,8 +39,8 @@ const lockWait = 10 * time.Second
 
 // Append puts records on the chain, in order and together, and returns when
 // they are on the disk, with the number of the last. Errors are of kind
-// audit_unavailable, or busy when another writer holds the lock for 10 s; then
-// nothing of them counts.
+// audit_unavailable, busy when another writer holds the lock for 10 s, or
+// bad_input for a record that is too long; then nothing of them counts.
 //
 // The lock covers reading the head and writing; it is given up before the sync,
 // so that the kernel syncs many writers at once (notes on the trail, §3).
@@ -55,7 +55,10 @@ func (t *Trail) Append(ctx context.Context, recs ...Record) (uint64, error) {
 		// unknown, and a second sync would lie.
 		t.st.WriteFile(t.st.AuditFile("FAILED"), fmt.Appendf(nil, "fdatasync: %s\n", err), store.Synced)
 	}
-	if k := fail.KindOf(err); k == fail.Busy || errors.Is(err, context.Canceled) {
+	switch k := fail.KindOf(err); {
+	case k == fail.BadInput: // too long
+		return 0, fmt.Errorf("trail: %w", err)
+	case k == fail.Busy, errors.Is(err, context.Canceled):
 		return 0, refused{fmt.Errorf("trail: %w", err)}
 	}
 	e := fail.Of(err)
