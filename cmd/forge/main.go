@@ -31,10 +31,10 @@ func main() {
 
 // forge becomes the sibling, or lists the siblings there are.
 func forge(ctx context.Context, c *cli.Command) error {
-	name := c.Args().First()
-	if name == "" {
+	if !c.Args().Present() {
 		return list(ctx)
 	}
+	name := c.Args().First()
 	path, err := cmdline.Sibling("forge-" + filepath.Base(name))
 	if err != nil {
 		names, _ := siblings()
