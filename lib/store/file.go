@@ -53,7 +53,11 @@ func (s *Store) MakeDir(dir string) error {
 // WriteFile writes a file whole, in place of the one of that name: temporary
 // name in the same directory, sync, rename, sync the directory.
 func (s *Store) WriteFile(path string, data []byte, sync Sync) error {
-	return s.write(path, data, sync, os.Rename)
+	err := s.write(path, data, sync, os.Rename)
+	if errors.Is(err, fs.ErrExist) { // a directory is in the way
+		return ioError(err)
+	}
+	return err
 }
 
 // CreateFile is WriteFile for a name that must be free: the error is
