@@ -73,6 +73,12 @@ install: build man
 	install -m 644 man/out/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 man/out/*.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 man/out/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
+	install -m 644 completions/forge.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forge
+	install -m 644 completions/forge.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/forge.fish
+	install -m 644 completions/forge.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_forge
+	cd bin && for command in forge-*; do \
+		ln -sf forge $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$command; \
+		ln -sf forge.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$command.fish; done
 
 clean:
 	rm -rf bin man/out

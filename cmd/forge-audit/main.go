@@ -67,7 +67,12 @@ func verify(_ context.Context, c *cli.Command) error {
 	}
 	r, err := trail.Verify(k.Store)
 	if err != nil {
-		return err
+		if c.Bool("json") {
+			return err
+		}
+		e := fail.Of(err)
+		cmdline.Complain("forge-audit", e)
+		return cmdline.Exit(fail.StatusOf(e.Kind))
 	}
 	bad := fail.Of(r.Err())
 	if bad != nil {

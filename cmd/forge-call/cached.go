@@ -95,6 +95,7 @@ func (r *calling) replay(ctx context.Context) error {
 	a := &answer{outcome: runs.OK, tool: r.hit.Envelope}
 	m := r.manifest(a)
 	m.Cache, m.Seed = "hit", r.hit.Run
+	m.Sandbox.Label = "none (cached)"
 	m.MS = time.Since(r.began).Milliseconds()
 	sum, err := r.run_.Finish(m, store.Renamed)
 	if err != nil {

@@ -112,9 +112,7 @@ func arguments(c *cli.Command) (*request, error) {
 		}
 		r.Name = c.Args().First()
 	}
-	if c.IsSet("scope") {
-		r.Scope = c.String("scope")
-	}
+	cmdline.Override(c, "scope", &r.Scope)
 	if c.IsSet("timeout") {
 		r.Timeout = int64(c.Int("timeout"))
 		if r.Timeout <= 0 {

@@ -153,13 +153,9 @@ func (r *calling) meta(m *runs.Manifest, x *execution) []wire.Member {
 	str := func(name, s string) wire.Member { return wire.Member{Name: name, Value: wire.StringOf(s)} }
 	num := func(name string, n int64) wire.Member { return wire.Member{Name: name, Value: wire.IntOf(n)} }
 	flag := func(name string, b bool) wire.Member { return wire.Member{Name: name, Value: wire.BoolOf(b)} }
-	label := m.Sandbox.Label
-	if x == nil {
-		label = "none (cached)"
-	}
 	out := []wire.Member{
 		str("run_id", m.Run), str("tool", m.Tool), num("version", m.Version), str("digest", m.Digest),
-		num("duration_ms", m.MS), str("sandbox", label), flag("cached", x == nil),
+		num("duration_ms", m.MS), str("sandbox", m.Sandbox.Label), flag("cached", x == nil),
 	}
 	if len(r.clamps) > 0 {
 		v, _ := wire.Of(r.clamps)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -182,7 +183,7 @@ func (r *calling) release() {
 // is not run without what it asks for.
 func (r *calling) secrets(context.Context, *cli.Command) error {
 	if names := r.entry.Tool.Meta.Secrets; len(names) > 0 {
-		return fail.New(fail.SecretDenied, "ask the operator; this version of Forge gives out no secrets", "tool %q asks for %d secrets", r.entry.Tool.Name, len(names)).
+		return fail.New(fail.SecretDenied, "ask the operator; this version of Forge gives out no secrets", "tool %q asks for secrets: %s", r.entry.Tool.Name, strings.Join(names, ", ")).
 			With("secrets", names)
 	}
 	if r.entry.Tool.Has("network") && r.policy.Network(r.Persona) {

@@ -20,7 +20,7 @@ func (f *forging) examine(ctx context.Context, r *request) error {
 		return err
 	}
 	f.record.Tool = string(name)
-	if !r.save {
+	if !r.save { // me. is nobody's namespace
 		if err := f.policy.Namespace(f.Persona, name); err != nil {
 			return err
 		}
@@ -50,7 +50,8 @@ func (f *forging) examine(ctx context.Context, r *request) error {
 }
 
 // capabilities lowers the schema, and derives the capabilities from it or holds
-// it to those that were declared.
+// it to those that were declared. Network is never derived: there is none yet,
+// and a tool that has the capability is not run without.
 func (f *forging) capabilities() error {
 	sch, err := f.lower()
 	if err != nil {
@@ -64,7 +65,6 @@ func (f *forging) capabilities() error {
 			name string
 			has  bool
 		}{
-			{"network", f.policy.Network(f.Persona)},
 			{"process", t.Runtime == "bash"},
 			{"read", ro},
 			{"write", rw},

@@ -69,6 +69,7 @@ type forging struct {
 	place  store.Place
 	tool   *tool.Tool
 	ledger registry.Ledger
+	same   bool // the definition stands there already: nothing changed
 }
 
 func (f *forging) forge(ctx context.Context, c *cli.Command) (err error) {
@@ -98,6 +99,10 @@ func (f *forging) forge(ctx context.Context, c *cli.Command) (err error) {
 	old, err := f.free(req.Replace)
 	if err != nil {
 		return err
+	}
+	if old != nil && old.Ledger != nil && old.Tool.Digest == f.tool.Digest {
+		f.ledger.Version, f.same = old.Ledger.Version, true
+		return nil
 	}
 	if f.Session != "" {
 		if err := breaker.Forge(ctx, f.Store, f.Store.SessionState(f.Session), f.policy.Breakers.PerSessionForgeCount); err != nil {
@@ -159,6 +164,9 @@ func (f *forging) data() map[string]any {
 		d["checked"] = true
 	} else {
 		d["version"] = f.ledger.Version
+	}
+	if f.same {
+		d["changed"] = false
 	}
 	if f.ledger.Reason != "" {
 		d["reason"] = f.ledger.Reason

@@ -31,6 +31,9 @@ type request struct {
 // read takes the request from standard input or from a directory.
 func read(c *cli.Command) (*request, error) {
 	r := &request{}
+	if c.Bool("request") && c.Args().Present() {
+		return nil, cmdline.Usage(c, "--request takes no directory")
+	}
 	if dir := c.Args().First(); dir != "" {
 		d, err := readDirectory(dir)
 		if err != nil {
@@ -40,9 +43,7 @@ func read(c *cli.Command) (*request, error) {
 	} else if err := cmdline.Request(c, r); err != nil {
 		return nil, err
 	}
-	if c.IsSet("scope") {
-		r.Scope = c.String("scope")
-	}
+	cmdline.Override(c, "scope", &r.Scope)
 	r.Replace = r.Replace || c.Bool("replace")
 	if r.save = c.Bool("save"); r.save {
 		r.Name, r.Scope = "me."+r.Name, string(store.User)

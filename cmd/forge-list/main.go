@@ -72,12 +72,14 @@ func list(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	req := request{Scope: c.String("scope"), Capability: c.String("capability")}
+	req := request{}
 	if c.Bool("request") {
 		if err := cmdline.Request(c, &req); err != nil {
 			return err
 		}
 	}
+	cmdline.Override(c, "scope", &req.Scope)
+	cmdline.Override(c, "capability", &req.Capability)
 	if req.Scope != "" {
 		if _, err := k.Registry.Place(store.Scope(req.Scope)); err != nil {
 			return err

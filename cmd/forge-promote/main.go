@@ -76,7 +76,7 @@ func promote(ctx context.Context, c *cli.Command) error {
 }
 
 func read(c *cli.Command) (*request, error) {
-	r := &request{To: c.String("to"), Replace: c.Bool("replace"), Save: c.Bool("save")}
+	r := &request{}
 	if c.Bool("request") {
 		if c.Args().Present() {
 			return nil, cmdline.Usage(c, "--request takes no arguments")
@@ -90,6 +90,9 @@ func read(c *cli.Command) (*request, error) {
 		}
 		r.Name = c.Args().First()
 	}
+	cmdline.Override(c, "to", &r.To)
+	r.Replace = r.Replace || c.Bool("replace")
+	r.Save = r.Save || c.Bool("save")
 	if r.Save && r.To != "" {
 		return nil, cmdline.Usage(c, "--save goes to the user scope, and --to says %q", r.To)
 	}
@@ -165,7 +168,7 @@ func copyUp(ctx context.Context, k *cmdline.Caller, req *request, from *registry
 	default:
 		details["old"] = old.Tool.Digest
 		if old.Ledger != nil {
-			ledger.Version = old.Ledger.Version + 1
+			ledger.Version = max(ledger.Version, old.Ledger.Version+1)
 		}
 	}
 	details["version"], data["version"], data["changed"] = ledger.Version, ledger.Version, true

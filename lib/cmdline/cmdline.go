@@ -271,6 +271,14 @@ func Read(c *cli.Command, lim wire.Limits) (wire.Value, error) {
 	return v, nil
 }
 
+// Override sets a member of a request to the flag of its name, if that is given:
+// a flag on the command line wins.
+func Override(c *cli.Command, flag string, member *string) {
+	if c.IsSet(flag) {
+		*member = c.String(flag)
+	}
+}
+
 // Request reads the request object of a command started with --request into
 // dst, a struct whose members are the names of its arguments and flags.
 func Request(c *cli.Command, dst any) error {

@@ -117,7 +117,7 @@ func Parse(text []byte) (Policy, error) {
 		}
 	}
 	for persona, ns := range f.Namespaces {
-		if _, err := tool.ParseName(ns); err != nil {
+		if _, err := tool.ParseName(ns); err != nil && ns != "" {
 			return p, bad("/persona_namespaces/"+wire.Escape(persona), "write lower-case words joined by dots, such as code", "namespace %q", ns)
 		}
 		p.PersonaNamespaces[persona] = ns
@@ -184,10 +184,11 @@ func (p *Policy) Forbidden(n tool.Name) error {
 }
 
 // Namespace returns an error of kind namespace_denied where the persona has a
-// namespace and the name is not below it. "" is a person: no rule.
+// namespace and the name is not below it. A persona "" is a person, and a
+// namespace "" frees its persona: no rule.
 func (p *Policy) Namespace(persona string, n tool.Name) error {
 	ns, ok := p.PersonaNamespaces[persona]
-	if persona == "" || !ok || strings.HasPrefix(string(n), ns+".") {
+	if persona == "" || !ok || ns == "" || strings.HasPrefix(string(n), ns+".") {
 		return nil
 	}
 	return fail.New(fail.NamespaceDenied, fmt.Sprintf("write %s.%s", ns, n),

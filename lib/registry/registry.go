@@ -346,6 +346,6 @@ func (e *Entry) Unrecorded() error {
 	if e.Ledger != nil {
 		return nil
 	}
-	return fail.New(fail.Unrecorded, "read "+filepath.ToSlash(e.Place.Tool(e.Tool.Name.Wire()))+", then forge it here",
+	return fail.New(fail.Unrecorded, "read "+filepath.ToSlash(e.Place.Tool(e.Tool.Name.Wire()))+", then forge it here (forge-forge --replace)",
 		"tool %q in scope %s was never recorded in this store", e.Tool.Name, e.Place.Scope).With("digest", e.Tool.Digest)
 }

@@ -216,7 +216,7 @@ func (r *Report) Err() error {
 	case Attention:
 		return fail.New(fail.Attention, "the next record heals it; look whether a crash explains it", "%s", r.Text)
 	}
-	return fail.New(fail.Tampered, "forge-audit show prints the line; keep a copy of audit/ before you change anything", "%s", r.Text)
+	return fail.New(fail.Tampered, fmt.Sprintf("keep a copy of audit/ before you change anything; sed -n %dp prints the line", r.FirstBad.Line), "%s", r.Text)
 }
 
 // Walk calls visit with every whole record in order, verified as it goes, from
