@@ -186,7 +186,7 @@ func safe(f *os.File) (size int64, err error) {
 // head is where the chain goes on.
 type head struct {
 	seq  uint64
-	sha  string
+	sha  chain.Hash
 	torn *chain.Torn // what follows the last good line, to be named
 }
 
@@ -249,13 +249,29 @@ func parseHead(buf []byte, from int64) (h head, enough bool, err error) {
 	if len(rest) > chain.MaxTorn || nl >= 0 && !healing {
 		return head{}, true, errDamaged()
 	}
-	sum := sha256.Sum256(rest)
-	h.torn = &chain.Torn{At: from + int64(end), Len: int64(len(rest)), SHA256: hex.EncodeToString(sum[:])}
-	if l, reason := chain.Parse(append(bytes.Clone(rest), '\n')); reason == "" && l.Prev == h.sha && l.Seq == h.seq+1 {
-		h.torn.Adopted = true
-		h.seq, h.sha = l.Seq, l.Sha
+	at := from + int64(end)
+	h.torn = torn(at, rest)
+	// What lacks only its newline counts: a record, or the one that names the
+	// fragment before it.
+	l, reason := chain.Parse(append(bytes.Clone(rest[nl+1:]), '\n'))
+	if reason != "" || l.Prev != h.sha || l.Seq != h.seq+1 {
+		return h, true, nil
 	}
+	if nl >= 0 {
+		if t, ok := TornOf(l.Payload); !ok || t != *torn(at, rest[:nl]) {
+			return head{}, true, errDamaged()
+		}
+	}
+	h.torn = torn(at+int64(nl)+1, rest[nl+1:])
+	h.torn.Adopted = true
+	h.seq, h.sha = l.Seq, l.Sha
 	return h, true, nil
+}
+
+// torn names the bytes of a fragment.
+func torn(at int64, fragment []byte) *chain.Torn {
+	sum := sha256.Sum256(fragment)
+	return &chain.Torn{At: at, Len: int64(len(fragment)), SHA256: hex.EncodeToString(sum[:])}
 }
 
 // linked says whether a line continues the text before it: the line before, or
