@@ -80,29 +80,28 @@ func Verify(st *store.Store) (*Report, error) {
 	}
 	calls := openCalls{begun: map[string]begin{}}
 	r := &Report{Verdict: Intact, Trust: []string{}, Warnings: []string{Untrusted}, Unfinished: []uint64{}, Running: []uint64{}}
+	v := chain.NewVerifier(TornOf)
 	firstID := ""
-	each := func(l chain.Line, at chain.Place) {
-		r.Entries++
+	v.Each = func(l chain.Line, at chain.Place) {
 		if at.Line == 1 {
 			firstID, _ = logID(l.Payload)
 		}
 		calls.see(l)
 	}
-	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, chain.Start, chain.First(1))
 	if err := v.Read(io.NewSectionReader(f, 0, size)); err != nil {
 		return nil, fail.New(fail.IOError, "", "read %q: %w", path, err)
 	}
-	bad := v.End()
-	r.Head, r.Bytes = Head{v.Seq, v.Sha.String()}, v.Next().Offset
+	got := v.Verdict()
+	r.Head, r.Entries, r.Bytes = Head{got.Head.Seq, got.Sha}, got.Entries, got.Bytes
 	r.Unfinished, r.Running = calls.left(st.Now())
-	for _, p := range v.Torn {
+	for _, p := range got.Torn {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("line %d was not written whole, and a later record says so", p.Line))
 	}
 	name := filepath.Base(path)
-	if bad == nil {
+	if got.Bad == nil {
 		r.checkID(st, firstID, name)
 	} else {
-		b := bad
+		b := got.Bad
 		r.Verdict, r.Reason, r.Missing, r.Resumes = Tampered, b.Reason, b.Missing, b.Resumes
 		if b.Reason == chain.TornTail {
 			r.Verdict = Attention
@@ -232,14 +231,14 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 	defer f.Close()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	each := func(l chain.Line, at chain.Place) {
+	v := chain.NewVerifier(TornOf)
+	v.Each = func(l chain.Line, at chain.Place) {
 		if ctx.Err() == nil {
 			if err := visit(bytes.Clone(l.Payload), at); err != nil {
 				stop(err)
 			}
 		}
 	}
-	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, chain.Start, chain.First(1))
 	src := &wholeLines{ctx: ctx, f: f, follow: follow}
 	if err := v.Read(src); err != nil {
 		return fail.New(fail.IOError, "", "read the trail: %w", err)
@@ -247,7 +246,7 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if bad := v.End(); bad != nil {
+	if bad := v.Verdict().Bad; bad != nil {
 		return fail.New(fail.Tampered, "forge-audit verify", "line %d: %s: %s", bad.At.Line, bad.Reason, bad.Text)
 	}
 	return nil
