@@ -500,7 +500,7 @@ func TestPagesDigests(t *testing.T) {
 	}
 	command, sum, _ := strings.Cut(strings.TrimPrefix(record.literal(t, "$ printf %s '{"), "$ "), "sha256sum\n")
 	out, err := pageRun(t, command+"sha256sum", "sh")
-	if err != nil || out != sum || !strings.HasPrefix(sum, line.Sha) {
+	if err != nil || out != sum || !strings.HasPrefix(sum, line.Sha.String()) {
 		t.Errorf("forge-record.5: printf gives %q %v, the page says %q, the line %s", out, err, sum, line.Sha)
 	}
 	file := readPage(t, "forge-store.5").literal(t, "head -c -78")

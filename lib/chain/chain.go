@@ -37,45 +37,42 @@ const (
 )
 
 // Zero is the prev of the first line.
-const Zero = "0000000000000000000000000000000000000000000000000000000000000000"
+var Zero = Hash(bytes.Repeat([]byte("0"), 64))
 
-// Sum returns the sha of a line with that payload and prev, in 64 lower-case
-// hex characters.
-func Sum(payload []byte, prev string) string {
-	h := sha256.New()
-	h.Write(payload)
-	h.Write([]byte(prev))
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// AppendLine appends the line for payload, which must begin with Seq's text, to
-// dst and returns it with the line's sha.
-func AppendLine(dst, payload []byte, prev string) ([]byte, string) {
-	sha := Sum(payload, prev)
+// AppendLine appends the line for payload, which must begin with SeqHead's text,
+// to dst and returns it with the line's sha.
+func AppendLine(dst, payload []byte, prev Hash) ([]byte, Hash) {
+	var s summer
+	sha := s.sum(payload, prev[:])
 	dst = append(dst, head...)
 	dst = append(dst, payload...)
 	dst = append(dst, midPrev...)
-	dst = append(dst, prev...)
+	dst = append(dst, prev[:]...)
 	dst = append(dst, midSha...)
-	dst = append(dst, sha...)
+	dst = append(dst, sha[:]...)
 	return append(dst, tail...), sha
 }
 
 // SeqHead returns the bytes a payload of that number begins with.
 func SeqHead(seq uint64) string { return seqHead + strconv.FormatUint(seq, 10) + "," }
 
+// A Hash is a sha as it stands in a line: 64 lower-case hex characters.
+type Hash [64]byte
+
+func (h Hash) String() string { return string(h[:]) }
+
 // A Line is one line taken apart; Payload shares the line's memory.
 type Line struct {
 	Seq       uint64
 	Payload   []byte
-	Prev, Sha string
+	Prev, Sha Hash
 }
 
 // A Reason says what is wrong with a line or a log. The words are those of
 // forge-record(5), VERDICTS.
 type Reason string
 
-// The reasons of one segment.
+// The reasons.
 const (
 	Frame    Reason = "frame"     // not a line of the format
 	Content  Reason = "content"   // sha does not match payload and prev
@@ -83,13 +80,31 @@ const (
 	Missing  Reason = "missing"   // lines are gone before this one
 	Fork     Reason = "fork"      // two writers continued one line
 	Repeat   Reason = "repeat"    // an earlier line stands here again
-	Identity Reason = "identity"  // another log than audit/id names
+	Dupkey   Reason = "dupkey"    // strict: a name stands twice in an object
+	UTF8     Reason = "utf8"      // strict: not UTF-8
+	JSON     Reason = "json"      // strict: not JSON
 	TornTail Reason = "torn_tail" // the last line was not written whole
+
+	Identity           Reason = "identity"            // another log than audit/id names
+	Truncated          Reason = "truncated"           // the end is gone
+	Rewritten          Reason = "rewritten"           // a checkpoint has another sha
+	EmptySegment       Reason = "empty_segment"       // a segment without a line
+	MissingHead        Reason = "missing_head"        // the first segment is gone
+	RotationIncomplete Reason = "rotation_incomplete" // a writer stopped between two segments
+	CheckpointSig      Reason = "checkpoint_sig"      // a trusted key's signature does not fit
 )
 
 // Parse takes a line, its newline included, apart and checks frame and content;
 // "" means both hold.
 func Parse(raw []byte) (Line, Reason) {
+	var s summer
+	return s.parse(raw)
+}
+
+// A summer hashes lines one after another in memory of its own.
+type summer struct{ buf []byte }
+
+func (s *summer) parse(raw []byte) (Line, Reason) {
 	n := len(raw)
 	if n > MaxLine || n < len(head)+len(seqHead)+2+trailer || raw[n-1] != '\n' {
 		return Line{}, Frame
@@ -99,39 +114,63 @@ func Parse(raw []byte) (Line, Reason) {
 		!isHex(t[9:73]) || !isHex(t[82:146]) {
 		return Line{}, Frame
 	}
-	l := Line{Payload: raw[len(head) : n-trailer], Prev: string(t[9:73]), Sha: string(t[82:146])}
+	l := Line{Payload: raw[len(head) : n-trailer], Prev: Hash(t[9:73]), Sha: Hash(t[82:146])}
 	seq, ok := parseSeq(l.Payload)
 	if !ok || bytes.IndexByte(raw[:n-1], '\n') >= 0 {
 		return Line{}, Frame
 	}
 	l.Seq = seq
-	if Sum(l.Payload, l.Prev) != l.Sha {
+	if s.sum(l.Payload, t[9:73]) != l.Sha {
 		return l, Content
 	}
 	return l, ""
 }
 
+// sum is Sum without an allocation.
+func (s *summer) sum(payload, prev []byte) (h Hash) {
+	s.buf = append(append(s.buf[:0], payload...), prev...)
+	sum := sha256.Sum256(s.buf)
+	hex.Encode(h[:], sum[:])
+	return h
+}
+
 // parseSeq reads {"seq":N, at the start of a payload and the } at its end.
-func parseSeq(p []byte) (uint64, bool) {
+func parseSeq(p []byte) (seq uint64, ok bool) {
 	if len(p) < len(seqHead)+3 || string(p[:len(seqHead)]) != seqHead || p[len(p)-1] != '}' {
 		return 0, false
 	}
-	end := bytes.IndexByte(p[:min(len(p), 32)], ',')
-	if end < 0 {
+	digits := p[len(seqHead):]
+	if digits[0] < '1' || digits[0] > '9' {
 		return 0, false
 	}
-	digits := string(p[len(seqHead):end])
-	n, err := strconv.ParseUint(digits, 10, 64)
-	return n, err == nil && n > 0 && digits == strconv.FormatUint(n, 10)
+	for i, c := range digits[:min(len(digits), 20)] {
+		switch {
+		case c == ',':
+			return seq, true
+		case c < '0' || c > '9' || i == 19: // 19 digits fit
+			return 0, false
+		}
+		seq = seq*10 + uint64(c-'0')
+	}
+	return 0, false
 }
 
-func isHex(b []byte) bool {
-	for _, c := range b {
+// notHex has a bit for each byte that is no lower-case hex digit.
+var notHex = func() (t [256]byte) {
+	for c := range t {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
+			t[c] = 1
 		}
 	}
-	return true
+	return t
+}()
+
+func isHex(b []byte) bool {
+	bad := byte(0)
+	for _, c := range b {
+		bad |= notHex[c]
+	}
+	return bad == 0
 }
 
 // Torn is what an audit.torn record says of a fragment it follows: Len bytes at

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -36,13 +37,33 @@ func log(n int) [][]byte {
 	return lines
 }
 
-func verify(t *testing.T, b []byte) Verdict {
+// verdict is a Verifier at its end, with how many lines stood.
+type verdict struct {
+	*Verifier
+	Entries int
+}
+
+// verify walks b as a Verifier does, and from every place that a worker may
+// stop at: both must tell the same.
+func verify(t *testing.T, b []byte) verdict {
 	t.Helper()
-	v := NewVerifier(tornOf)
-	if err := v.Read(bytes.NewReader(b)); err != nil {
+	out := verdict{}
+	checks := Checks{TornOf: tornOf, Each: func(Line, Place) { out.Entries++ }}
+	out.Verifier = NewVerifier(checks, Start, First(1))
+	if err := out.Read(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}
-	return v.Verdict()
+	out.End()
+	st, at := (&Checks{TornOf: tornOf}).Scan(b, Start, First(1))
+	rest := NewVerifier(Checks{TornOf: tornOf}, st, at)
+	if err := rest.Read(bytes.NewReader(b[at.Offset:])); err != nil {
+		t.Fatal(err)
+	}
+	rest.End()
+	if !reflect.DeepEqual(rest.Bad, out.Bad) || rest.State != out.State || !reflect.DeepEqual(rest.Torn, out.Torn) {
+		t.Fatalf("a worker and a verifier find %+v %v, a verifier alone %+v %v", rest.Bad, rest.Torn, out.Bad, out.Torn)
+	}
+	return out
 }
 
 func join(lines ...[]byte) []byte { return bytes.Join(lines, nil) }
@@ -212,8 +233,8 @@ func TestHugeLine(t *testing.T) {
 func TestShellAgrees(t *testing.T) {
 	line := log(1)[0]
 	l, _ := Parse(line)
-	out, err := exec.Command("sh", "-c", `printf %s%s "$1" "$2" | sha256sum`, "sh", string(l.Payload), l.Prev).Output()
-	if err != nil || string(out[:64]) != l.Sha {
+	out, err := exec.Command("sh", "-c", `printf %s%s "$1" "$2" | sha256sum`, "sh", string(l.Payload), l.Prev.String()).Output()
+	if err != nil || string(out[:64]) != l.Sha.String() {
 		t.Errorf("sha256sum says %s %v, we say %s", out, err, l.Sha)
 	}
 }
@@ -239,13 +260,13 @@ func FuzzParse(f *testing.F) {
 func FuzzVerify(f *testing.F) {
 	f.Add(join(log(3)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		v := NewVerifier(tornOf)
+		v := NewVerifier(Checks{TornOf: tornOf}, Start, First(1))
 		if err := v.Read(bytes.NewReader(b)); err != nil {
 			t.Fatal(err)
 		}
-		got := v.Verdict()
-		if got.Bytes != int64(len(b)) {
-			t.Fatalf("walked %d of %d bytes", got.Bytes, len(b))
+		v.End()
+		if n := v.Next().Offset; n != int64(len(b)) {
+			t.Fatalf("walked %d of %d bytes", n, len(b))
 		}
 	})
 }

@@ -2,62 +2,115 @@ package chain
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
 )
 
+// State is where a chain stands: its last good line.
+type State struct {
+	Seq  uint64
+	Sha  Hash
+	Prev Hash // of that line; a second line with it is a fork
+}
+
+// Start is the state before the first line.
+var Start = State{Sha: Zero}
+
 // Place is a line of a segment.
 type Place struct {
-	Line   int64  // from 1, as a text editor counts
-	Offset int64  // bytes before it
-	Seq    uint64 // its own number where it has one, else the one expected
+	Segment int    // from 1
+	Line    int64  // from 1, as a text editor counts
+	Offset  int64  // bytes of the segment before it
+	Seq     uint64 // its own number where it has one, else the one expected
 }
 
 // Finding is the first thing wrong with a log.
 type Finding struct {
 	Reason  Reason
 	At      Place
-	Missing uint64 // lines gone before At, for reason missing
+	Missing uint64 // lines gone before At, for reasons missing and truncated
 	Text    string // one phrase for people
 	Resumes bool   // the lines after it are a chain again, to the end
 }
 
-// Verdict is what one walk over a segment found.
-type Verdict struct {
-	Bad     *Finding // nil: intact
-	Head    Place    // the last good line
-	Sha     string   // its sha
-	Entries uint64   // good lines
-	Bytes   int64
-	Torn    []Place // fragments that a later record names
-}
-
-// A Verifier walks the lines of a segment in order and keeps no more of them
-// than one line.
-type Verifier struct {
+// Checks are what is looked at beside the chain itself.
+type Checks struct {
 	TornOf TornOf
+	// Strict, when set, holds each payload to strict JSON: Dupkey, UTF8 or "".
+	Strict func(payload []byte) Reason
 	// Each, when set, is called with every good line, in order.
 	Each func(Line, Place)
-
-	v      Verdict
-	prev   string // sha of the last good line
-	prevs  string // prev of the last good line
-	seq    uint64 // number of the last good line
-	line   int64  // lines seen
-	offset int64
-	hold   *Finding // a bad line that an audit.torn record may yet explain
-	held   []byte   // the bytes since hold.At.Offset, at most MaxTorn and a line
-	after  string   // since a bad line: sha of the last line that stood
-	skip   bool     // since a bad line: none stood yet
-	broken bool     // since a bad line: the chain broke again
 }
 
-// NewVerifier returns a verifier of a log's first segment.
-func NewVerifier(torn TornOf) *Verifier { return &Verifier{TornOf: torn, prev: Zero} }
+// Scan walks the whole lines of text from st on and stops before the first that
+// wants a closer look: one that does not stand, or a record of a torn line. It
+// returns the state there, and the lines and bytes it walked. It is what many
+// workers do at once; a Verifier tells what is wrong.
+func (c *Checks) Scan(text []byte, st State, at Place) (State, Place) {
+	var s summer
+	for {
+		end := bytes.IndexByte(text, '\n') + 1
+		if end == 0 {
+			return st, at
+		}
+		l, reason := s.parse(text[:end])
+		if reason != "" || l.Seq != st.Seq+1 || l.Prev != st.Sha {
+			return st, at
+		}
+		if t, ok := c.TornOf(l.Payload); ok && !t.Adopted {
+			return st, at
+		}
+		if c.Strict != nil && c.Strict(l.Payload) != "" {
+			return st, at
+		}
+		at.Seq = l.Seq
+		if c.Each != nil {
+			c.Each(l, at)
+		}
+		st = State{l.Seq, l.Sha, l.Prev}
+		at.Line++
+		at.Offset += int64(end)
+		text = text[end:]
+	}
+}
 
-// Read walks r to its end. The error is r's own.
+// A Verifier walks lines in order, segment after segment, and keeps no more of
+// them than one line, or one fragment.
+type Verifier struct {
+	Checks
+	State         // the last good line
+	Torn  []Place // fragments that a later record names
+	Bad   *Finding
+
+	sum    summer
+	head   Place // of the last good line
+	next   Place // of the next line
+	hold   *Finding
+	held   []byte // the bytes since hold.At.Offset, at most MaxTorn and a line
+	after  Hash   // since a bad line: sha of the last line that stood
+	skip   bool   // since a bad line: none stood yet
+	broken bool   // since a bad line: the chain broke again
+}
+
+// NewVerifier returns a verifier that goes on from a state, with the line at
+// that place of its segment.
+func NewVerifier(c Checks, st State, at Place) *Verifier {
+	return &Verifier{Checks: c, State: st, next: at}
+}
+
+// First is the place of a segment's first line.
+func First(segment int) Place { return Place{Segment: segment, Line: 1} }
+
+// Head is the place of the last good line.
+func (v *Verifier) Head() Place { return v.head }
+
+// Next is the place of the line that comes next.
+func (v *Verifier) Next() Place { return v.next }
+
+// Read walks r to its end, which is that of the segment. The error is r's own.
 func (v *Verifier) Read(r io.Reader) error {
 	br := bufio.NewReaderSize(r, MaxLine+1)
 	for {
@@ -82,18 +135,14 @@ func (v *Verifier) Read(r io.Reader) error {
 
 // long walks a line over MaxLine without holding it.
 func (v *Verifier) long(br *bufio.Reader, raw []byte) error {
-	at := Place{v.line + 1, v.offset, v.seq + 1}
-	v.line++
-	v.suspect(Finding{Reason: Frame, At: at, Text: "the line is longer than 65536 bytes"})
+	v.suspect(Finding{Reason: Frame, At: v.place(), Text: "the line is longer than 65536 bytes"})
+	v.next.Line++
 	for {
 		v.eat(raw)
 		var err error
 		raw, err = br.ReadSlice('\n')
 		switch {
-		case err == nil:
-			v.eat(raw)
-			return nil
-		case errors.Is(err, io.EOF):
+		case err == nil, errors.Is(err, io.EOF):
 			v.eat(raw)
 			return nil
 		case !errors.Is(err, bufio.ErrBufferFull):
@@ -102,9 +151,16 @@ func (v *Verifier) long(br *bufio.Reader, raw []byte) error {
 	}
 }
 
+// place is that of the next line, with the number it should have.
+func (v *Verifier) place() Place {
+	at := v.next
+	at.Seq = v.Seq + 1
+	return at
+}
+
 // eat counts bytes and keeps them while a bad line is held.
 func (v *Verifier) eat(raw []byte) {
-	v.offset += int64(len(raw))
+	v.next.Offset += int64(len(raw))
 	if v.hold == nil {
 		return
 	}
@@ -117,36 +173,36 @@ func (v *Verifier) eat(raw []byte) {
 
 // suspect notes a bad line. It counts unless a record that follows names it.
 func (v *Verifier) suspect(f Finding) {
-	if v.v.Bad != nil || v.hold != nil {
+	if v.Bad != nil || v.hold != nil {
 		return
 	}
 	v.hold, v.held = &f, nil
-	v.after, v.skip, v.broken = "", true, false
+	v.after, v.skip, v.broken = Hash{}, true, false
 }
 
 // condemn makes the held line the first bad one.
 func (v *Verifier) condemn() {
 	if v.hold != nil {
-		v.v.Bad, v.hold, v.held = v.hold, nil, nil
+		v.Bad, v.hold, v.held = v.hold, nil, nil
 	}
 }
 
 // Line takes the next line, newline included.
 func (v *Verifier) Line(raw []byte) {
-	at := Place{v.line + 1, v.offset, v.seq + 1}
-	v.line++
-	l, reason := Parse(raw)
+	at := v.place()
+	v.next.Line++
+	l, reason := v.sum.parse(raw)
 	if l.Seq > 0 {
 		at.Seq = l.Seq
 	}
 	if v.hold != nil && reason == "" && v.explained(l, at) {
-		v.v.Torn = append(v.v.Torn, v.hold.At)
+		v.Torn = append(v.Torn, v.hold.At)
 		v.hold, v.held = nil, nil
 		v.good(l, at)
 		v.eat(raw)
 		return
 	}
-	if v.v.Bad == nil && v.hold == nil {
+	if v.Bad == nil && v.hold == nil {
 		f := v.judge(l, reason, at)
 		if f == nil {
 			v.good(l, at)
@@ -159,30 +215,40 @@ func (v *Verifier) Line(raw []byte) {
 	v.eat(raw)
 }
 
-// Tail takes the unterminated rest of the file.
+// Tail takes the unterminated rest of a segment.
 func (v *Verifier) Tail(raw []byte) {
-	at := Place{v.line + 1, v.offset, v.seq + 1}
-	v.line++
-	if v.hold != nil && InterruptedHeal(raw, v.seq+1) {
+	at := v.place()
+	v.next.Line++
+	if v.hold != nil && InterruptedHeal(raw, v.Seq+1) {
 		f := *v.hold
 		f.Reason, f.Text = TornTail, "the last line was not written whole, nor the record that was to name it"
-		v.hold, v.v.Bad = nil, &f
+		v.hold, v.Bad = nil, &f
 	}
-	if v.v.Bad == nil && v.hold == nil {
+	if v.Bad == nil && v.hold == nil {
 		f := Finding{Reason: TornTail, At: at, Text: "the last line was not written whole"}
 		if len(raw) > MaxTorn {
 			f.Reason, f.Text = Frame, "the rest is longer than any line"
 		}
-		v.v.Bad = &f
+		v.Bad = &f
 	}
-	v.offset += int64(len(raw))
+	v.next.Offset += int64(len(raw))
+}
+
+// NextSegment ends a segment that others follow: what its last bytes lack, no
+// crash explains. The next line is the first of segment n.
+func (v *Verifier) NextSegment(n int) {
+	v.condemn()
+	if v.Bad != nil && v.Bad.Reason == TornTail && v.Bad.At.Segment == v.next.Segment {
+		v.Bad.Reason, v.after, v.skip, v.broken = Frame, Hash{}, true, false
+	}
+	v.next = First(n)
 }
 
 // explained says whether l is the audit.torn record that names the held bytes:
 // all but the newline that the healing writer put before its record.
 func (v *Verifier) explained(l Line, at Place) bool {
 	t, ok := v.TornOf(l.Payload)
-	if !ok || t.Adopted || l.Prev != v.prev || l.Seq != v.seq+1 {
+	if !ok || t.Adopted || l.Prev != v.Sha || l.Seq != v.Seq+1 {
 		return false
 	}
 	fragment := v.held[:len(v.held)-1]
@@ -202,20 +268,25 @@ func (v *Verifier) judge(l Line, reason Reason, at Place) *Finding {
 		return bad(Frame, "not a line of the format")
 	case reason == Content:
 		return bad(Content, "sha does not match payload and prev")
-	case l.Prev == v.prev && l.Seq == v.seq+1:
+	case l.Prev == v.Sha && l.Seq == v.Seq+1:
 		if t, ok := v.TornOf(l.Payload); ok && !t.Adopted {
 			return bad(Frame, "the fragment that this record names is not there")
 		}
+		if v.Strict != nil {
+			if r := v.Strict(l.Payload); r != "" {
+				return bad(r, "the payload is not strict JSON")
+			}
+		}
 		return nil
-	case l.Prev == v.prev:
+	case l.Prev == v.Sha:
 		return bad(Link, "seq does not follow the line before")
-	case l.Seq > v.seq+1:
+	case l.Seq > v.Seq+1:
 		f := bad(Missing, "lines are missing before it")
-		f.Missing = l.Seq - v.seq - 1
+		f.Missing = l.Seq - v.Seq - 1
 		return f
-	case l.Seq == v.seq+1:
+	case l.Seq == v.Seq+1:
 		return bad(Link, "prev is not the sha of the line before, which was replaced")
-	case l.Prev == v.prevs:
+	case l.Prev == v.Prev:
 		return bad(Fork, "continues the same line as the one before")
 	default:
 		return bad(Repeat, "a line of an earlier place")
@@ -223,9 +294,8 @@ func (v *Verifier) judge(l Line, reason Reason, at Place) *Finding {
 }
 
 func (v *Verifier) good(l Line, at Place) {
-	v.prev, v.prevs, v.seq = l.Sha, l.Prev, l.Seq
-	v.v.Entries++
-	v.v.Head = at
+	v.State = State{l.Seq, l.Sha, l.Prev}
+	v.head = at
 	if v.Each != nil {
 		v.Each(l, at)
 	}
@@ -243,12 +313,11 @@ func (v *Verifier) resume(l Line, reason Reason) {
 	}
 }
 
-// Verdict ends the walk.
-func (v *Verifier) Verdict() Verdict {
+// End ends the walk and returns the first bad line, nil for none.
+func (v *Verifier) End() *Finding {
 	v.condemn()
-	if v.v.Bad != nil {
-		v.v.Bad.Resumes = v.after != "" && !v.broken
+	if v.Bad != nil {
+		v.Bad.Resumes = v.after != Hash{} && !v.broken
 	}
-	v.v.Sha, v.v.Bytes = v.prev, v.offset
-	return v.v
+	return v.Bad
 }

@@ -186,7 +186,7 @@ func safe(f *os.File) (size int64, err error) {
 // head is where the chain goes on.
 type head struct {
 	seq  uint64
-	sha  string
+	sha  chain.Hash
 	torn *chain.Torn // what follows the last good line, to be named
 }
 

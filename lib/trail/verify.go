@@ -80,28 +80,29 @@ func Verify(st *store.Store) (*Report, error) {
 	}
 	calls := openCalls{begun: map[string]begin{}}
 	r := &Report{Verdict: Intact, Trust: []string{}, Warnings: []string{Untrusted}, Unfinished: []uint64{}, Running: []uint64{}}
-	v := chain.NewVerifier(TornOf)
 	firstID := ""
-	v.Each = func(l chain.Line, at chain.Place) {
+	each := func(l chain.Line, at chain.Place) {
+		r.Entries++
 		if at.Line == 1 {
 			firstID, _ = logID(l.Payload)
 		}
 		calls.see(l)
 	}
+	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, chain.Start, chain.First(1))
 	if err := v.Read(io.NewSectionReader(f, 0, size)); err != nil {
 		return nil, fail.New(fail.IOError, "", "read %q: %w", path, err)
 	}
-	got := v.Verdict()
-	r.Head, r.Entries, r.Bytes = Head{got.Head.Seq, got.Sha}, got.Entries, got.Bytes
+	bad := v.End()
+	r.Head, r.Bytes = Head{v.Seq, v.Sha.String()}, v.Next().Offset
 	r.Unfinished, r.Running = calls.left(st.Now())
-	for _, p := range got.Torn {
+	for _, p := range v.Torn {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("line %d was not written whole, and a later record says so", p.Line))
 	}
 	name := filepath.Base(path)
-	if got.Bad == nil {
+	if bad == nil {
 		r.checkID(st, firstID, name)
 	} else {
-		b := got.Bad
+		b := bad
 		r.Verdict, r.Reason, r.Missing, r.Resumes = Tampered, b.Reason, b.Missing, b.Resumes
 		if b.Reason == chain.TornTail {
 			r.Verdict = Attention
@@ -231,14 +232,14 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 	defer f.Close()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	v := chain.NewVerifier(TornOf)
-	v.Each = func(l chain.Line, at chain.Place) {
+	each := func(l chain.Line, at chain.Place) {
 		if ctx.Err() == nil {
 			if err := visit(bytes.Clone(l.Payload), at); err != nil {
 				stop(err)
 			}
 		}
 	}
+	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, chain.Start, chain.First(1))
 	src := &wholeLines{ctx: ctx, f: f, follow: follow}
 	if err := v.Read(src); err != nil {
 		return fail.New(fail.IOError, "", "read the trail: %w", err)
@@ -246,7 +247,7 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if bad := v.Verdict().Bad; bad != nil {
+	if bad := v.End(); bad != nil {
 		return fail.New(fail.Tampered, "forge-audit verify", "line %d: %s: %s", bad.At.Line, bad.Reason, bad.Text)
 	}
 	return nil
