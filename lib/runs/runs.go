@@ -160,18 +160,35 @@ func (r *Run) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
+// open opens the artifacts, also where the tool closed the directory to us.
+func (r *Run) open() (*os.Root, error) {
+	root, err := os.OpenRoot(r.Artifacts())
+	if errors.Is(err, fs.ErrPermission) && os.Chmod(r.Artifacts(), 0o700) == nil {
+		root, err = os.OpenRoot(r.Artifacts())
+	}
+	return root, err
+}
+
+// reopen opens a directory that the tool closed to us, before it is read.
+func reopen(root *os.Root, path string, d fs.DirEntry) {
+	if fi, err := d.Info(); err == nil && fi.IsDir() && fi.Mode().Perm()&0o700 != 0o700 {
+		root.Chmod(path, 0o700)
+	}
+}
+
 // full adds up what lies in the artifacts now.
 func (r *Run) full() bool {
-	root, err := os.OpenRoot(r.Artifacts())
+	root, err := r.open()
 	if err != nil {
 		return false
 	}
 	defer root.Close()
 	var bytes, entries int64
-	fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+	fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
+		reopen(root, path, d)
 		if entries++; entries > maxEntries {
 			return fs.SkipAll
 		}
@@ -190,14 +207,18 @@ const maxFiles = 1000
 // directory that stayed empty is removed.
 func (r *Run) Collect() ([]File, error) {
 	files := []File{}
-	root, err := os.OpenRoot(r.Artifacts())
+	root, err := r.open()
 	if err != nil {
 		return nil, fail.New(fail.IOError, "", "%w", err)
 	}
 	defer root.Close()
 	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil // a directory the tool closed to us, a link, a pipe
+		if err != nil {
+			return nil
+		}
+		reopen(root, path, d)
+		if !d.Type().IsRegular() {
+			return nil // a directory, a link, a pipe
 		}
 		if len(files) == maxFiles {
 			return fs.SkipAll
