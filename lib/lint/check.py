@@ -3,12 +3,12 @@
 import json
 import sys
 
-source = sys.stdin.buffer.read().decode("utf-8")
+source = sys.stdin.buffer.read()  # bytes: the source may name an encoding
 findings = []
 try:
     compile(source, "tool.py", "exec", dont_inherit=True)
 except SyntaxError as e:
-    findings.append({"line": e.lineno or 1, "column": e.offset or 1, "what": e.msg})
+    findings.append({"line": max(e.lineno or 1, 1), "column": max(e.offset or 1, 1), "what": e.msg})
 except (ValueError, RecursionError, MemoryError) as e:
     findings.append({"line": 1, "column": 1, "what": str(e) or type(e).__name__})
 print(json.dumps(findings))
