@@ -3,6 +3,12 @@ package fail
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -83,5 +89,46 @@ func TestError(t *testing.T) {
 	}
 	if base.Message != `read "x": disk on fire` || base.Details["n"] != 2 {
 		t.Errorf("the error itself was changed: %+v", base)
+	}
+}
+
+// unreachable are the kinds of commands that there are not yet.
+var unreachable = []Kind{ApprovalRequired, CommandBlocked, VaultMalformed, ConfigMalformed, TrustMissing}
+
+// Every row of the table that the commands can reach has a script that reaches
+// it: a command that must end with the row's status, and then an envelope with
+// its kind.
+func TestScriptsReach(t *testing.T) {
+	files, err := filepath.Glob("../../cmd/*/testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scripts, %v", len(files), err)
+	}
+	reached := map[Kind]bool{}
+	kind := regexp.MustCompile(`^stdout .*"kind":"([a-z_]+)"`)
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := 0
+		for line := range strings.SplitSeq(string(b), "\n") {
+			if strings.HasPrefix(line, "-- ") {
+				break
+			}
+			switch words := strings.Fields(line); {
+			case len(words) > 1 && words[0] == "status":
+				status, _ = strconv.Atoi(words[1])
+			case len(words) > 0 && words[0] == "exec":
+				status = 0
+			}
+			if m := kind.FindStringSubmatch(line); m != nil && StatusOf(Kind(m[1])) == status {
+				reached[Kind(m[1])] = true
+			}
+		}
+	}
+	for _, r := range Table {
+		if none := slices.Contains(unreachable, r.Kind); reached[r.Kind] == none {
+			t.Errorf("%s: reached %v, unreachable %v", r.Kind, reached[r.Kind], none)
+		}
 	}
 }
