@@ -264,7 +264,7 @@ func TestLock(t *testing.T) {
 func TestLockExcludes(t *testing.T) {
 	st := open(t)
 	path := filepath.Join(st.StateDir(), ".lock")
-	inside, total := 0, 0
+	var inside, total atomic.Int32 // the race detector knows nothing of flock
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -274,18 +274,18 @@ func TestLockExcludes(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if inside++; inside != 1 {
+				if inside.Add(1) != 1 {
 					t.Error("two inside")
 				}
-				total++
-				inside--
+				total.Add(1)
+				inside.Add(-1)
 				unlock()
 			}
 		})
 	}
 	wg.Wait()
-	if total != 320 {
-		t.Errorf("%d turns", total)
+	if total.Load() != 320 {
+		t.Errorf("%d turns", total.Load())
 	}
 }
 
