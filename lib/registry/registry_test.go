@@ -27,8 +27,10 @@ func open(t *testing.T) *Registry {
 	}
 	session := filepath.Join(st.Root, "sessions", "s")
 	return New(st, []store.Place{
-		{Scope: store.Task, Root: filepath.Join(session, "tasks", "k")}, {Scope: store.Session, Root: session},
-		{Scope: store.Project, Root: filepath.Join(t.TempDir(), ".forge")}, {Scope: store.User, Root: st.Root},
+		{Scope: store.Task, Root: filepath.Join(session, "tasks", "k")},
+		{Scope: store.Session, Root: session},
+		{Scope: store.Project, Root: filepath.Join(t.TempDir(), ".forge")},
+		{Scope: store.User, Root: st.Root},
 	})
 }
 
@@ -102,9 +104,19 @@ func TestResolve(t *testing.T) {
 		scope store.Scope
 		name  string
 	}{
-		{store.User, "everywhere"}, {store.Project, "everywhere"}, {store.Session, "everywhere"}, {store.Task, "everywhere"},
-		{store.User, "two"}, {store.Session, "two"}, {store.Project, "p.only"}, {store.User, "csv.stats"}, {store.User, "under_score"},
-		{store.Session, "mixed_name"}, {store.User, "mixed.name"}, {store.User, "behind"}, {store.User, "moved"},
+		{store.User, "everywhere"},
+		{store.Project, "everywhere"},
+		{store.Session, "everywhere"},
+		{store.Task, "everywhere"},
+		{store.User, "two"},
+		{store.Session, "two"},
+		{store.Project, "p.only"},
+		{store.User, "csv.stats"},
+		{store.User, "under_score"},
+		{store.Session, "mixed_name"},
+		{store.User, "mixed.name"},
+		{store.User, "behind"},
+		{store.User, "moved"},
 	} {
 		put(t, r, c.scope, c.name)
 	}
