@@ -2,7 +2,7 @@
 # make test    set up, run every test; as root, again as an ordinary user
 # make check   formatting, vet, staticcheck, shellcheck, man page lint
 # make interop the MCP inspector from npm lists and calls a forged tool
-# make bench   the figures of ARCHITECTURE.md, both sides of each ratio
+# make bench   every figure as a ratio, both sides measured in turn
 # make fuzz    every fuzz target for FUZZTIME each
 # make suite   the official JSON Schema suite, from JSON_SCHEMA_SUITE
 # make man     render the pages into man/out
@@ -17,6 +17,7 @@ PAGES     = $(patsubst man/%.scd,man/out/%,$(wildcard man/*.scd))
 # Static binaries start faster, and run in any container.
 export CGO_ENABLED = 0
 
+.DELETE_ON_ERROR:
 .PHONY: all build setup demo test check interop bench fuzz suite man install clean vuln
 
 all: build
@@ -34,11 +35,12 @@ test: build
 	scripts/setup.sh test
 	FORGE_BIN=$(CURDIR)/bin $(GO) test -count=1 -timeout 10m ./...
 	@if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh; else \
-		echo "these cases want root:"; git grep -hoE 'wants root: .*' -- '*_test.go' | sort -u; fi
+		echo "these lines of scripts want root and were passed over:"; git grep -nE '^\[root\]' -- '*.txtar'; fi
 
 check:
 	scripts/setup.sh test
 	@bad=$$($(TOOL) gofumpt -l cmd lib e2e); [ -z "$$bad" ] || { echo "gofumpt would change:"; echo "$$bad"; exit 1; }
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	shellcheck scripts/*.sh .ci/run tools/interop/*.sh completions/forge.bash
@@ -62,6 +64,7 @@ man: $(PAGES)
 	mandoc -Tlint -W error $(PAGES)
 
 man/out/%: man/%.scd
+	@command -v scdoc mandoc >/dev/null || scripts/setup.sh test
 	@mkdir -p man/out
 	scdoc <$< >$@
 

@@ -35,10 +35,11 @@ var sameFloor = map[string][]string{
 // importers names who alone imports a third-party module; golang.org/x/* is
 // free, and urfave/cli belongs to cmdline and the commands.
 var importers = map[string][]string{
-	"github.com/xeipuuv/gojsonschema": {"lib/schema"},
-	"github.com/BurntSushi/toml":      {"lib/tool"},
-	"github.com/rogpeppe/go-internal": {"e2e/script"},
-	"github.com/urfave/cli":           {"lib/cmdline", "cmd/"},
+	"github.com/xeipuuv/gojsonschema":    {"lib/schema"},
+	"github.com/BurntSushi/toml":         {"lib/tool"},
+	"github.com/go-json-experiment/json": {"lib/trail"},
+	"github.com/rogpeppe/go-internal":    {"e2e/script"},
+	"github.com/urfave/cli":              {"lib/cmdline", "cmd/"},
 }
 
 // impure is what no pure package imports: files, processes, clocks, chance.

@@ -33,7 +33,7 @@ run 'forge-list --plain'
 run 'forge-audit tail | cut -c 1-110'
 run 'forge-audit verify && echo the trail is intact'
 
-say 'the same over MCP: forge, list and call in one connection'
+say 'the same over MCP: forge and call in one connection'
 cat >"$work/frames" <<'FRAMES'
 {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"demo","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}

@@ -20,6 +20,7 @@ test | interop)
 	need /usr/bin/shellcheck shellcheck
 	need /usr/bin/setpriv util-linux
 	need /usr/bin/jq jq
+	need /usr/bin/strace strace
 	;;
 *)
 	echo "usage: setup.sh [run|test|interop]" >&2

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/urfave/cli/v3"
@@ -21,25 +20,30 @@ func main() {
 	cmdline.Main(&cli.Command{
 		Name: "forge-audit", Usage: "verify the trail, show it, append to it",
 		Description: "verify proves that no line was changed, moved, added or taken from within the chain.\n" +
-			"It cannot prove that nobody who may write the files rewrote the whole of them, or cut\n" +
-			"its end: for that a copy of the head must be kept where that person cannot write.",
+			"That its end was cut, or the whole rewritten, only a checkpoint shows: and a checkpoint\n" +
+			"that the writer of the trail can sign again proves it against accidents, not against that\n" +
+			"writer. Give it to a witness under another user or on another host (checkpoint, witness).",
 		Commands: []*cli.Command{
 			{
-				Name: "verify", Usage: "walk the whole chain; say nothing if it is intact",
+				Name: "verify", Usage: "walk the chain; say nothing if it is intact",
 				Flags: cmdline.Flags(
 					&cli.BoolFlag{Name: "json", Usage: "print the verdict as an envelope"},
+					&cli.BoolFlag{Name: "full", Usage: "walk all of it, which is the default, whatever else says less"},
+					&cli.BoolFlag{Name: "since-checkpoint", Usage: "walk what came after the newest checkpoint, and a stretch of the rest"},
+					&cli.BoolFlag{Name: "strict", Usage: "hold each record to strict JSON, too"},
+					&cli.BoolFlag{Name: "store", Usage: "hold ledger, tools and run manifests against the chain, too"},
+					&cli.StringSliceFlag{Name: "trust", Usage: "trust the public key in `FILE`, beside those in keys/"},
+					&cli.StringSliceFlag{Name: "witness", Usage: "hold the chain against the notes in a witness's `FILE`, too"},
+					&cli.BoolFlag{Name: "require-trust", Usage: "fail where no trusted checkpoint backs the verdict"},
+					&cli.IntFlag{Name: "workers", Usage: "how many `N` work at once, at most 4 (default: one a processor)"},
 				),
 				Action: verify,
 			},
 			{
 				Name: "tail", Usage: "print the last records, verified",
-				Flags: cmdline.Flags(
-					&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with those that come"},
-					&cli.IntFlag{Name: "lines", Aliases: []string{"n"}, Value: 10, Usage: "how many `RECORDS`"},
-					&cli.UintFlag{Name: "from", Usage: "print from the record numbered `SEQ` on instead"},
-					&cli.BoolFlag{Name: "jsonl", Usage: "print one JSON object a line, on a terminal too"},
-				),
-				Action: tail,
+				Description: "With --persona or --session, only the records of that persona or session.",
+				Flags:       cmdline.Flags(tailFlags()...),
+				Action:      tail,
 			},
 			{
 				Name: "show", Usage: "print one record and its place", ArgsUsage: "SEQ",
@@ -52,58 +56,47 @@ func main() {
 				Flags:       cmdline.Flags(),
 				Action:      appendRecord,
 			},
+			{
+				Name: "keygen", Usage: "make a key that signs checkpoints", ArgsUsage: "[NAME]",
+				Description: "The newest key signs; the public keys of all stay trusted. A key that the writer of the\n" +
+					"trail can read proves nothing against that writer.",
+				Flags:  cmdline.Flags(),
+				Action: keygen,
+			},
+			{
+				Name: "checkpoint", Usage: "verify, then sign where the chain stands",
+				Flags: cmdline.Flags(
+					&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE` instead of the newest in keys/"},
+					&cli.BoolFlag{Name: "note", Usage: "print the signed note itself, for a witness"},
+				),
+				Action: checkpoint,
+			},
+			{
+				Name: "witness", Usage: "keep another host's checkpoints, read on standard input",
+				Description: "For the other side of an ssh forced command. A lower seq than the last is refused; another\n" +
+					"sha at the same seq is kept beside the first, as evidence, and is status 1.",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "file", Usage: "the notes, one a line, in `FILE`; only ever appended to", Required: true},
+					&cli.StringSliceFlag{Name: "trust", Usage: "take notes signed by the public key in `FILE`", Required: true},
+					&cli.StringFlag{Name: "key", Usage: "sign the note as well, with the private key in `FILE`"},
+				},
+				Action: witness,
+			},
+			{
+				Name: "prune", Usage: "remove old segments up to a checkpoint", ArgsUsage: "SEGMENT",
+				Description: "Removes the segments before number SEGMENT, if a trusted checkpoint stands at their end.",
+				Flags:       cmdline.Flags(),
+				Action:      prune,
+			},
+			{
+				Name: "recover", Usage: "let the chain go on after a failed sync or damage at its end",
+				Flags: cmdline.Flags(
+					&cli.BoolFlag{Name: "accept", Usage: "name bytes at the end that no crash explains, and go on after them"},
+				),
+				Action: recoverChain,
+			},
 		},
 	})
-}
-
-// verify is quiet under cron: standard error only on a terminal or of trouble.
-func verify(_ context.Context, c *cli.Command) error {
-	if c.Args().Present() {
-		return cmdline.Usage(c, "unexpected argument %q", c.Args().First())
-	}
-	k, err := cmdline.Open(c)
-	if err != nil {
-		return err
-	}
-	r, err := trail.Verify(k.Store)
-	if err != nil {
-		if c.Bool("json") {
-			return err
-		}
-		e := fail.Of(err)
-		cmdline.Complain("forge-audit", e)
-		return cmdline.Exit(fail.StatusOf(e.Kind))
-	}
-	bad := fail.Of(r.Err())
-	if bad != nil {
-		cmdline.Complain("forge-audit", bad)
-	}
-	if cmdline.IsTerminal(os.Stderr) {
-		fmt.Fprintf(os.Stderr, "%s: %d records, %d bytes, head %d %.16s, %d ms\n", r.Verdict, r.Entries, r.Bytes, r.Head.Seq, r.Head.Sha, r.MS)
-		for _, w := range r.Warnings {
-			fmt.Fprintf(os.Stderr, "warning: %s\n", w)
-		}
-		for _, seq := range r.Unfinished {
-			fmt.Fprintf(os.Stderr, "warning: the call that record %d began never ended: it was killed\n", seq)
-		}
-	}
-	if c.Bool("json") {
-		out := wire.Envelope{OK: bad == nil, Data: r, Error: bad}
-		if bad != nil {
-			v, err := wire.Of(r)
-			if err != nil {
-				return err
-			}
-			out.Extra = []wire.Member{{Name: "data", Value: v}}
-		}
-		if err := cmdline.Print(out); err != nil {
-			return err
-		}
-	}
-	if bad != nil {
-		return cmdline.Exit(fail.StatusOf(bad.Kind))
-	}
-	return nil
 }
 
 // errFound ends a walk that has what it looked for.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"forge/lib/fail"
 	"forge/lib/runs"
@@ -23,7 +25,7 @@ type answer struct {
 // limitHint says for each limit what may be done about it.
 var limitHint = map[string]string{
 	"cpu":       "give it less to do, or more time: meta.limits.cpu_s",
-	"file_size": "write less: a file, and all artifacts of a run, have at most 1 GiB",
+	"file_size": "write less: a file, and all artifacts of a run, have at most 1 GiB, 10,000 entries and 32 levels",
 }
 
 // judge turns a run into an answer. A tool's own envelope passes through, a
@@ -31,7 +33,11 @@ var limitHint = map[string]string{
 func judge(t *tool.Tool, res sandbox.Result, out *runs.Output, limits tool.Limits, stderr string) *answer {
 	name := fmt.Sprintf("tool %q", t.Name)
 	crashed := func() *answer {
-		e := fail.New(fail.ToolCrashed, "details.stderr has the end of what it printed", "%s: %s", name, res.How()).
+		how := res.How()
+		if last := lastLine(stderr); last != "" {
+			how += ": " + last
+		}
+		e := fail.New(fail.ToolCrashed, "details.stderr has the end of what it printed", "%s: %s", name, how).
 			With("exit", res.Exit).With("stderr", stderr)
 		if res.Signal != "" {
 			e.With("signal", res.Signal)
@@ -68,6 +74,21 @@ func judge(t *tool.Tool, res sandbox.Result, out *runs.Output, limits tool.Limit
 		"%s: standard output: %w", name, err).With("head", out.Head()).With("stderr", stderr)}
 }
 
+// lastLine is the end of what a tool said, where it names the cause.
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	s = s[strings.LastIndexByte(s, '\n')+1:]
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + "…"
+	}
+	return s
+}
+
+const (
+	maxMembers = 1000     // of a tool's envelope
+	maxAside   = 64 << 10 // bytes of its meta or error
+)
+
 // envelope reads what a tool printed, and holds it to the one shape there is.
 func envelope(out []byte) (wire.Value, error) {
 	v, err := wire.Parse(out, wire.Output)
@@ -76,6 +97,15 @@ func envelope(out []byte) (wire.Value, error) {
 	}
 	if v.Type() != wire.Object {
 		return v, fmt.Errorf("%s, want an object", v.Type())
+	}
+	if n := len(v.Members()); n > maxMembers {
+		return v, fmt.Errorf("%d members, at most %d; put them into data", n, maxMembers)
+	}
+	// data stays text; these are taken apart.
+	for _, name := range []string{"meta", "error"} {
+		if m, has := v.Get(name); has && len(m.Bytes()) > maxAside {
+			return v, fmt.Errorf("%s of %d bytes, at most %d; put it into data", name, len(m.Bytes()), maxAside)
+		}
 	}
 	ok, has := v.Get("ok")
 	if !has || ok.Type() != wire.Bool {
@@ -89,7 +119,7 @@ func envelope(out []byte) (wire.Value, error) {
 	}
 	e, _ := v.Get("error")
 	for _, name := range []string{"kind", "message"} {
-		if m, _ := e.Get(name); m.Type() != wire.String {
+		if m, _ := e.Get(name); m.Type() != wire.String || m.Text() == "" {
 			return v, fmt.Errorf("ok is false, and error has no %s that is a string", name)
 		}
 	}
@@ -106,26 +136,44 @@ func (a *answer) envelope(meta []wire.Member) any {
 		}
 		return e
 	}
-	merged, _ := a.tool.Get("meta")
-	merged = wire.ObjectOf(merged.Members()...)
-	for _, m := range meta {
-		merged = merged.Set(m.Name, m.Value)
-	}
 	// ok, data or error, meta, and then whatever else the tool printed.
-	out := wire.ObjectOf()
-	for _, name := range []string{"ok", "data", "error"} {
-		if v, has := a.tool.Get(name); has {
-			out = out.Set(name, v)
-		}
-	}
-	out = out.Set("meta", merged)
+	theirs := map[string]wire.Value{}
+	var rest []wire.Member
 	for _, m := range a.tool.Members() {
-		if _, has := out.Get(m.Name); !has {
-			out = out.Set(m.Name, m.Value)
+		switch m.Name {
+		case "ok", "data", "error", "meta":
+			theirs[m.Name] = m.Value
+		default:
+			rest = append(rest, m)
 		}
 	}
-	return out
+	var out []wire.Member
+	for _, name := range []string{"ok", "data", "error"} {
+		if v, has := theirs[name]; has {
+			out = append(out, wire.Member{Name: name, Value: v})
+		}
+	}
+	out = append(out, wire.Member{Name: "meta", Value: mergeMeta(theirs["meta"], meta)})
+	return wire.ObjectOf(append(out, rest...)...)
 }
+
+// mergeMeta returns a tool's meta under ours. What only we can say, a tool does
+// not, whether we say it of this run or not: a reader would take it for ours.
+func mergeMeta(theirs wire.Value, ours []wire.Member) wire.Value {
+	var out []wire.Member
+	for _, m := range theirs.Members() {
+		reserved := slices.Contains(ownMeta, m.Name) || strings.HasPrefix(m.Name, "stdout_") ||
+			slices.ContainsFunc(ours, func(o wire.Member) bool { return o.Name == m.Name })
+		if !reserved {
+			out = append(out, m)
+		}
+	}
+	return wire.ObjectOf(append(out, ours...)...)
+}
+
+// ownMeta are the members of meta that only forge-call writes, beside stdout_*;
+// DESIGN §3 lets a tool write files.
+var ownMeta = []string{"run_id", "tool", "version", "digest", "duration_ms", "sandbox", "cached", "limits"}
 
 // failure returns what standard error says of an answer that is a failure, and
 // the status of the command; nil and 0 for the others. A tool's own kind ends

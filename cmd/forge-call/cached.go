@@ -24,7 +24,7 @@ func (r *calling) cacheable() bool {
 // peek looks for a cached answer to these very bytes, and leaves the key under
 // which the answer of a run is stored. Whatever is in the way is left to the
 // steps that follow, which say what it is.
-func (r *calling) peek() bool {
+func (r *calling) peek(ctx context.Context) bool {
 	for _, b := range r.schema.Binds(r.input) {
 		p, err := sandbox.PrepareBind(sandbox.Bind{Path: b.Path, Mode: b.Mode}, r.Dir, r.Store.Root)
 		if err != nil {
@@ -41,7 +41,7 @@ func (r *calling) peek() bool {
 			r.forget()
 			return false
 		}
-		h, err := cache.Hash(p.Path, f)
+		h, err := cache.Hash(ctx, p.Path, f)
 		f.Close()
 		if err != nil {
 			r.forget()
@@ -97,11 +97,7 @@ func (r *calling) replay(ctx context.Context) error {
 	m.Cache, m.Seed = "hit", r.hit.Run
 	m.Sandbox.Label = "none (cached)"
 	m.MS = time.Since(r.began).Milliseconds()
-	sum, err := r.run_.Finish(m, store.Renamed)
-	if err != nil {
-		return err
-	}
-	if err := r.called(ctx, m, sum); err != nil {
+	if err := r.finish(ctx, m, store.Renamed); err != nil {
 		return err
 	}
 	return cmdline.Print(a.envelope(r.meta(m, nil)))

@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -24,7 +26,7 @@ func main() {
 		Flags: cmdline.Flags(
 			cmdline.ScopeFlag("look for the tool there alone"),
 			&cli.BoolFlag{Name: "check", Usage: "decide whether the call would be made, and make none"},
-			&cli.IntFlag{Name: "timeout", Usage: "wall limit of this run in `SECONDS`, up to the policy's most"},
+			&cli.IntFlag{Name: "timeout", Usage: "wall limit of this run in `SECONDS`, up to the policy's most", DefaultText: "the tool's own"},
 			&cli.BoolFlag{Name: "no-cache", Usage: "run the tool even if its answer is cached"},
 			cmdline.RequestFlag(), cmdline.DescribeFlag(),
 		),
@@ -70,6 +72,7 @@ func call(ctx context.Context, c *cli.Command) error {
 	if r.hit != nil { // 7
 		return r.replay(ctx)
 	}
+	defer cmdline.Finish()()
 	if err := r.begin(ctx); err != nil { // 8
 		return refuse(err)
 	}
@@ -77,7 +80,10 @@ func call(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return refuse(err)
 	}
-	return r.end(ctx, a) // 9 and 10
+	if err := r.end(ctx, a); err != nil { // 9 and 10
+		return r.unended(ctx, err)
+	}
+	return nil
 }
 
 // request is a call as --request takes it: the names of the argument and flags.
@@ -108,6 +114,9 @@ func arguments(c *cli.Command) (*request, error) {
 		}
 	} else {
 		if c.Args().Len() != 1 {
+			if name := c.Args().First(); strings.HasPrefix(strings.TrimSpace(c.Args().Get(1)), "{") {
+				return nil, fail.New(fail.Usage, fmt.Sprintf("echo '%s' | forge-call %s", strings.ReplaceAll(c.Args().Get(1), "'", `'\''`), name), "the input comes on standard input")
+			}
 			return nil, cmdline.Usage(c, "%d names, want one", c.Args().Len())
 		}
 		r.Name = c.Args().First()

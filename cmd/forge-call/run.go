@@ -47,7 +47,6 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 		artifacts = ""
 	}
 	bounded, stop := r.run_.Bound(ctx)
-	defer stop()
 	x.result, err = sandbox.Run(bounded, sandbox.Spec{
 		Argv: rt.Argv, File: rt.File, Impl: []byte(t.Impl), Stdin: r.bytes,
 		Binds: r.binds, Cwd: r.Dir, Artifacts: artifacts,
@@ -57,12 +56,13 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 		},
 		Stdout: out, Stderr: errs,
 	})
+	full := stop() // before the output is put beside what the tool left
 	x.spilled, x.short = out.Close()
 	if err != nil {
 		os.RemoveAll(r.run_.Dir)
 		return nil, err
 	}
-	if errors.Is(context.Cause(bounded), runs.ErrFull) {
+	if full && !x.result.TimedOut && ctx.Err() == nil {
 		x.result.Cancelled, x.result.Limit = false, "file_size"
 	}
 	x.stderr = runs.Stderr{Bytes: errs.Total, Tail: errs.Tail()}
@@ -77,26 +77,21 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 // end writes the manifest, then the record, then the answer: what is not on
 // the trail is not shown.
 func (r *calling) end(ctx context.Context, x *execution) error {
+	var short string
+	x.files, short = r.run_.Collect(ctx, r.mask) // a signal ends the hashing
 	ctx = context.WithoutCancel(ctx)
-	var err error
-	if x.files, err = r.run_.Collect(); err != nil {
-		return err
-	}
 	m := r.manifest(x.answer)
+	m.FilesError = short
 	m.Started, m.Ended = stamp(x.started), stamp(r.Store.Now())
 	m.MS = x.result.Duration.Milliseconds()
 	m.Exit, m.Signal, m.Limit = x.result.Exit, x.result.Signal, x.result.Limit
 	m.Stdout = runs.Stdout{Bytes: x.out.Total, Truncated: x.out.Truncated(), Head: x.out.Head()}
 	m.Stderr = x.stderr
 	for _, b := range r.binds {
-		m.Binds = append(m.Binds, runs.Bind{Path: b.Path, Mode: b.Mode})
+		m.Binds = append(m.Binds, runs.Bind{Path: r.mask.String(b.Path), Mode: b.Mode})
 	}
 	m.Cache = r.keep(x.answer)
-	sum, err := r.run_.Finish(m, store.Synced)
-	if err != nil {
-		return err
-	}
-	if err := r.called(ctx, m, sum); err != nil {
+	if err := r.finish(ctx, m, store.Synced); err != nil {
 		return err
 	}
 	if x.outcome == runs.Cancelled {
@@ -111,6 +106,14 @@ func (r *calling) end(ctx context.Context, x *execution) error {
 	}
 	cmdline.Complain("forge-call", e)
 	return cmdline.Exit(status)
+}
+
+// unended records a call whose end could not be: verify would say it was killed.
+func (r *calling) unended(ctx context.Context, err error) error {
+	if _, told := errors.AsType[cmdline.Exit](err); told || r.ended {
+		return err
+	}
+	return r.Refuse(ctx, "call", r.subject(), err)
 }
 
 // manifest begins the manifest of this call.
@@ -135,13 +138,34 @@ func (r *calling) manifest(a *answer) *runs.Manifest {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// called puts the end of the call on the trail. An answer whose record cannot
-// be written is not shown.
+// finish writes the manifest and puts the end of the call on the trail, also
+// where the manifest cannot be written: what ran has ended. An answer without
+// either is not shown.
+func (r *calling) finish(ctx context.Context, m *runs.Manifest, sync store.Sync) error {
+	sum, err := r.run_.Finish(m, sync)
+	if terr := r.called(ctx, m, sum); terr != nil {
+		return terr
+	}
+	if err != nil {
+		return fail.New(fail.KindOf(err), "", "the answer is withheld: the manifest cannot be written: %w", err)
+	}
+	return nil
+}
+
+// called puts the end of the call on the trail; sum is "" where there is no
+// manifest. An answer whose record cannot be written is not shown.
 func (r *calling) called(ctx context.Context, m *runs.Manifest, sum string) error {
 	rec := r.subject()
 	rec.Event = trail.Called
-	rec.Details = map[string]any{"outcome": m.Outcome, "exit": m.Exit, "ms": m.MS, "cache": m.Cache, "manifest_sha256": sum}
+	details := map[string]any{"outcome": m.Outcome, "exit": m.Exit, "ms": m.MS, "cache": m.Cache}
+	if sum != "" {
+		details["manifest_sha256"] = sum
+	} else {
+		details["error"] = fail.IOError
+	}
+	rec.Details = details
 	_, err := r.Trail.Append(ctx, rec)
+	r.ended = err == nil
 	if err != nil && fail.KindOf(err) != fail.AuditUnavailable {
 		err = fail.New(fail.AuditUnavailable, "try again when the trail takes records", "the answer is withheld: %w", err)
 	}
@@ -164,6 +188,9 @@ func (r *calling) meta(m *runs.Manifest, x *execution) []wire.Member {
 	if x == nil {
 		return out
 	}
+	if why := r.mask.Over(); why != "" {
+		out = append(out, str("output_withheld", why))
+	}
 	if x.out.Truncated() {
 		out = append(out, flag("stdout_truncated", true), num("stdout_truncated_at_bytes", r.limits.OutputBytes), num("stdout_total_bytes", x.out.Total))
 		if x.spilled != "" {
@@ -172,6 +199,9 @@ func (r *calling) meta(m *runs.Manifest, x *execution) []wire.Member {
 		if x.short != "" {
 			out = append(out, str("stdout_artifact_short", x.short))
 		}
+	}
+	if m.FilesError != "" {
+		out = append(out, str("files_error", m.FilesError))
 	}
 	if len(x.files) > 0 {
 		paths := make([]wire.Value, len(x.files))

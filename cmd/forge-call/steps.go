@@ -46,6 +46,7 @@ type calling struct {
 
 	run_   *runs.Run
 	mask   *redact.Masker
+	ended  bool // its end is on the trail
 	failed bool // until the tool answered: an empty file made for it goes again
 }
 
@@ -123,7 +124,7 @@ func (r *calling) rate(ctx context.Context, c *cli.Command) error {
 }
 
 // validate reads the input and holds it against the schema. A cached answer to
-// these very bytes is proof that they passed.
+// these very bytes is proof that they passed, where no file is part of the key.
 func (r *calling) validate(ctx context.Context, c *cli.Command) (err error) {
 	if r.req.Arguments != nil {
 		r.input, err = wire.Parse(r.req.Arguments.Bytes(), wire.Instance)
@@ -138,11 +139,20 @@ func (r *calling) validate(ctx context.Context, c *cli.Command) (err error) {
 	}
 	r.input = r.schema.Normalize(r.input)
 	r.bytes = r.input.Bytes()
-	if r.cacheable() && r.peek() {
+	ro, rw := r.schema.Modes()
+	checked := ro || rw // paths of an input that is not checked are not opened
+	if checked {
+		if err := r.schema.Check(r.input); err != nil {
+			return err
+		}
+	}
+	if r.cacheable() && !r.req.Check && r.peek(ctx) {
 		return nil
 	}
-	if err := r.schema.Check(r.input); err != nil {
-		return err
+	if !checked {
+		if err := r.schema.Check(r.input); err != nil {
+			return err
+		}
 	}
 	_, values := r.schema.Redact(r.input)
 	r.mask = redact.New(values)

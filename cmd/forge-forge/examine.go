@@ -37,7 +37,10 @@ func (f *forging) examine(ctx context.Context, r *request) error {
 	if err := f.capabilities(); err != nil {
 		return err
 	}
-	f.tool.Encode()
+	if n := len(f.tool.Encode()); n > tool.MaxFile {
+		return fail.New(fail.BadInput, "leave data out of the definition; control characters take six bytes each",
+			"the definition takes %d bytes, at most %d", n, tool.MaxFile)
+	}
 	f.record.Digest = f.tool.Digest
 	if err := lint.Check(ctx, f.tool); err != nil {
 		return err
@@ -87,7 +90,8 @@ func (f *forging) capabilities() error {
 	return nil
 }
 
-// placeOf returns where the request goes: the scope it names, else the narrowest.
+// placeOf returns where the request goes: the scope it names, else the
+// narrowest. A project that is yet to be is made only when all checks passed.
 func (f *forging) placeOf(r *request) (store.Place, error) {
 	scope := store.Scope(r.Scope)
 	if scope == "" {
@@ -95,13 +99,8 @@ func (f *forging) placeOf(r *request) (store.Place, error) {
 	}
 	p, err := f.Registry.Place(scope)
 	if fail.KindOf(err) == fail.NotFound && scope == store.Project {
-		if f.check {
-			return f.ProjectToBe()
-		}
-		if err := f.MakeProject(); err != nil {
-			return p, err
-		}
-		return f.Registry.Place(scope)
+		p, err = f.ProjectToBe()
+		f.toBe = err == nil
 	}
 	return p, err
 }

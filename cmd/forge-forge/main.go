@@ -67,6 +67,7 @@ type forging struct {
 	record trail.Record // what a refusal would say
 	policy *policy.Policy
 	place  store.Place
+	toBe   bool // the place is a project that is not there yet
 	tool   *tool.Tool
 	ledger registry.Ledger
 	same   bool // the definition stands there already: nothing changed
@@ -88,8 +89,15 @@ func (f *forging) forge(ctx context.Context, c *cli.Command) (err error) {
 	if err := f.examine(ctx, req); err != nil {
 		return err
 	}
-	if f.check {
-		return f.would(req.Replace)
+	if f.check || f.toBe {
+		if err := f.would(req.Replace); err != nil || f.check {
+			return err
+		}
+	}
+	if f.toBe {
+		if err := f.MakeProject(); err != nil {
+			return err
+		}
 	}
 	unlock, err := f.Registry.Lock(ctx, f.place)
 	if err != nil {
@@ -142,6 +150,7 @@ func (f *forging) register(ctx context.Context, old *registry.Entry) error {
 			f.ledger.Version = old.Ledger.Version + 1
 		}
 	}
+	f.ledger.Version = f.Registry.Version(f.tool.Digest, f.ledger.Version)
 	details["version"] = f.ledger.Version
 	seq, err := f.Trail.Append(ctx, rec)
 	if err != nil {
@@ -149,7 +158,7 @@ func (f *forging) register(ctx context.Context, old *registry.Entry) error {
 	}
 	f.ledger.Seq = int64(seq)
 	f.ledger.CreatedAt = f.Store.Now().UTC().Format("2006-01-02T15:04:05Z")
-	if err := f.Registry.Record(f.tool.Digest, f.ledger); err != nil {
+	if f.ledger, err = f.Registry.Record(f.tool.Digest, f.ledger); err != nil {
 		return err
 	}
 	return f.Registry.Put(f.place, f.tool)

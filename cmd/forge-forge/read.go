@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
@@ -40,7 +42,7 @@ func read(c *cli.Command) (*request, error) {
 			return nil, err
 		}
 		r.Request = d
-	} else if err := cmdline.Request(c, r); err != nil {
+	} else if err := readRequest(c, r); err != nil {
 		return nil, err
 	}
 	cmdline.Override(c, "scope", &r.Scope)
@@ -49,6 +51,36 @@ func read(c *cli.Command) (*request, error) {
 		r.Name, r.Scope = "me."+r.Name, string(store.User)
 	}
 	return r, nil
+}
+
+// readRequest reads a request, or a tool file as another store has it.
+func readRequest(c *cli.Command, r *request) error {
+	v, err := cmdline.Read(c, wire.Request)
+	if err != nil {
+		return err
+	}
+	if _, isFile := v.Get("format"); isFile {
+		t, err := tool.Parse(append(v.Bytes(), '\n'))
+		if err != nil {
+			return fail.New(fail.BadInput, "pass the tool file as it was written", "read standard input: %w", err)
+		}
+		r.Request = t.Request()
+		return nil
+	}
+	if err := wire.Decode(v, r); err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	var missing []string
+	for _, name := range []string{"name", "description", "input_schema", "impl"} {
+		if _, has := v.Get(name); !has {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fail.New(fail.BadInput, "a request has name, description, input_schema and impl; runtime and meta may be left out",
+			"read standard input: missing: %s", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // readDirectory reads tool.toml and the files it stands beside.
@@ -90,6 +122,9 @@ func readFile(dir, name string, limit int) ([]byte, error) {
 		hint := "a tool's directory holds tool.toml, the implementation, and schema.json or an inline input_schema"
 		if fi, statErr := os.Stat(dir); statErr == nil && !fi.IsDir() {
 			hint = "to forge from a file, type: forge-forge < " + dir
+			if filepath.Base(dir) == "tool.toml" {
+				hint = "name the directory: forge-forge " + filepath.Dir(dir)
+			}
 		}
 		return nil, fail.New(fail.NotFound, hint, "%s: no such file", path)
 	}

@@ -110,7 +110,7 @@ func capabilities(text string) ([]string, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, w := range words {
 		if !slices.Contains(tool.Capabilities, w) {
-			return nil, fail.New(fail.Usage, "the capabilities are: "+strings.Join(tool.Capabilities, ", "), "capability %q", w)
+			return nil, fail.New(fail.Usage, "the capabilities are: "+strings.Join(tool.Capabilities, ", "), "capability %q is not one", w)
 		}
 	}
 	return words, nil

@@ -15,6 +15,7 @@ import (
 
 	"forge/lib/cmdline"
 	"forge/lib/fail"
+	"forge/lib/policy"
 	"forge/lib/registry"
 	"forge/lib/store"
 	"forge/lib/tool"
@@ -110,8 +111,16 @@ func source(k *cmdline.Caller, req *request, rec *trail.Record) (*registry.Entry
 		return nil, err
 	}
 	rec.Tool, rec.Digest = string(from.Tool.Name), from.Tool.Digest
+	if err := policy.Allowed(k.Allowed, from.Tool.Name); err != nil {
+		return nil, err
+	}
 	if err := p.Forbidden(from.Tool.Name); err != nil {
 		return nil, err
+	}
+	if !req.Save { // me. is nobody's namespace
+		if err := p.Namespace(k.Persona, from.Tool.Name); err != nil {
+			return nil, err
+		}
 	}
 	return from, from.Unrecorded()
 }
@@ -126,10 +135,7 @@ func target(k *cmdline.Caller, req *request, from *registry.Entry) (store.Place,
 		}
 		p, err := k.Registry.Place(to)
 		if fail.KindOf(err) == fail.NotFound && to == store.Project {
-			if err := k.MakeProject(); err != nil {
-				return p, err
-			}
-			return k.Registry.Place(to)
+			return k.ProjectToBe()
 		}
 		return p, err
 	}
@@ -146,6 +152,14 @@ func copyUp(ctx context.Context, k *cmdline.Caller, req *request, from *registry
 	to, err := target(k, req, from)
 	if err != nil {
 		return nil, err
+	}
+	if !slices.Contains(k.Registry.Places, to) { // a project that is yet to be: made only when nothing refuses it
+		if _, err := k.Registry.Free(to, from.Tool.Name, req.Replace); err != nil {
+			return nil, err
+		}
+		if err := k.MakeProject(); err != nil {
+			return nil, err
+		}
 	}
 	unlock, err := k.Registry.Lock(ctx, to)
 	if err != nil {
@@ -176,7 +190,7 @@ func copyUp(ctx context.Context, k *cmdline.Caller, req *request, from *registry
 		return nil, err
 	}
 	if ledger.Version != from.Ledger.Version {
-		if err := k.Registry.Record(from.Tool.Digest, ledger); err != nil {
+		if _, err := k.Registry.Record(from.Tool.Digest, ledger); err != nil {
 			return nil, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,12 +30,15 @@ func main() {
 
 // forge becomes the sibling, or lists the siblings there are.
 func forge(ctx context.Context, c *cli.Command) error {
-	if !c.Args().Present() {
+	name, rest := c.Args().First(), c.Args().Tail()
+	if name == "help" && len(rest) > 0 {
+		name, rest = rest[0], []string{"--help"}
+	}
+	if !c.Args().Present() || name == "help" {
 		return list(ctx)
 	}
-	name := c.Args().First()
-	path, err := cmdline.Sibling("forge-" + filepath.Base(name))
-	if err != nil {
+	path, err := cmdline.Sibling("forge-" + name)
+	if err != nil || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
 		names, _ := siblings()
 		hint := "the commands are: " + strings.Join(names, ", ")
 		if near := wire.Nearest(name, names); near != "" {
@@ -44,7 +46,7 @@ func forge(ctx context.Context, c *cli.Command) error {
 		}
 		return fail.New(fail.Usage, hint, "unknown command %q", name)
 	}
-	argv := append([]string{path}, c.Args().Tail()...)
+	argv := append([]string{path}, rest...)
 	return fail.New(fail.Internal, "", "run %q: %w", path, syscall.Exec(path, argv, os.Environ()))
 }
 
@@ -85,8 +87,11 @@ func list(ctx context.Context) error {
 			if err != nil {
 				return
 			}
-			_, does, _ := strings.Cut(strings.SplitN(string(help), "\n", 3)[1], " - ")
-			lines[i] = fmt.Sprintf("forge %-9s %s\n", name, does)
+			_, second, _ := strings.Cut(string(help), "\n")
+			second, _, _ = strings.Cut(second, "\n")
+			if self, does, ok := strings.Cut(strings.TrimSpace(second), " - "); ok && self == "forge-"+name {
+				lines[i] = fmt.Sprintf("forge %-9s %s\n", name, does)
+			}
 		})
 	}
 	wg.Wait()

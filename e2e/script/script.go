@@ -88,15 +88,6 @@ func Run(t *testing.T) {
 	})
 }
 
-// WantRoot skips a case that only root can set up. make test run by an ordinary
-// user lists these cases.
-func WantRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("wants root")
-	}
-}
-
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N command [arg...]")

@@ -125,7 +125,7 @@ func (s *State) rate(now time.Time, rpm int64) error {
 	// calls leaves it.
 	free := time.UnixMilli(recent[int64(len(recent))-rpm]).Add(window).Sub(now)
 	seconds := int64((free + time.Second - 1) / time.Second)
-	return fail.New(fail.BreakerOpen, "wait, or ask the operator (breakers.per_tool_rpm in policy.json)",
+	return fail.New(fail.BreakerOpen, "wait, or raise breakers.per_tool_rpm in policy.json (forge-policy(5))",
 		"rate of calls: %d a minute used up, %d s to wait", rpm, seconds).
 		With("breaker", "per_tool_rpm").With("retry_after_s", max(1, seconds))
 }

@@ -113,7 +113,7 @@ func TestCall(t *testing.T) {
 					e := fail.Of(err)
 					retry, _ := e.Details["retry_after_s"].(int64)
 					if e.Kind != fail.BreakerOpen || e.Details["breaker"] != "per_tool_rpm" || retry < 1 ||
-						e.Hint != "wait, or ask the operator (breakers.per_tool_rpm in policy.json)" {
+						e.Hint != "wait, or raise breakers.per_tool_rpm in policy.json (forge-policy(5))" {
 						t.Errorf("step %d: %+v", i, e)
 					}
 				}

@@ -4,9 +4,11 @@
 package cache
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -40,15 +42,38 @@ type File struct {
 	before unix.Stat_t
 }
 
-// Hash reads an open file, which the run has not yet seen.
-func Hash(path string, f *os.File) (File, error) {
+// MaxHashed is the largest file that is hashed: a call that reads a larger one
+// is not cached.
+const MaxHashed = 256 << 20
+
+// ErrNotCached is why Hash did not.
+var ErrNotCached = errors.New("too large to be part of a key")
+
+// Hash reads an open file, which the run has not yet seen. The error is
+// ErrNotCached for one over MaxHashed, the context's where that ends first.
+func Hash(ctx context.Context, path string, f *os.File) (File, error) {
 	out := File{Path: path}
 	if err := unix.Fstat(int(f.Fd()), &out.before); err != nil {
 		return out, fail.New(fail.IOError, "", "%w", err)
 	}
+	if out.before.Size > MaxHashed {
+		return out, ErrNotCached
+	}
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return out, fail.New(fail.IOError, "", "%w", err)
+	for read := int64(0); ; {
+		n, err := io.CopyN(h, f, 1<<20)
+		if read += n; read > MaxHashed {
+			return out, ErrNotCached
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return out, fail.New(fail.IOError, "", "%w", err)
+		}
 	}
 	h.Sum(out.sha[:0])
 	return out, nil
@@ -106,7 +131,12 @@ func Get(st *store.Store, key string) *Entry {
 	if age := st.Now().Sub(stored); err != nil || age > MaxAge || age < -time.Minute {
 		return nil
 	}
-	return &Entry{f.Run, f.Envelope}
+	// As a tool's output is read: what it printed as data stays text.
+	envelope, err := wire.Parse(f.Envelope.Bytes(), wire.Output)
+	if err != nil {
+		return nil
+	}
+	return &Entry{f.Run, envelope}
 }
 
 // Put stores an answer, unless it is too large, and says so. It is renamed, not synced:

@@ -45,7 +45,7 @@ func hashed(t *testing.T, path, text string) File {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	h, err := Hash(path, f)
+	h, err := Hash(t.Context(), path, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if _, err := Hash(dir.Name(), dir); err == nil {
+	if _, err := Hash(t.Context(), dir.Name(), dir); err == nil {
 		t.Error("a directory has a hash")
 	}
 }

@@ -29,6 +29,7 @@ const (
 	tail    = "\"}\n"
 	trailer = len(midPrev) + 64 + len(midSha) + 64 + len(tail) // 149
 	seqHead = `{"seq":`
+	minLine = len(head) + len(seqHead) + 2 + trailer
 
 	// MaxLine is the most bytes a line may have, its newline included.
 	MaxLine = 64 << 10
@@ -106,7 +107,7 @@ type summer struct{ buf []byte }
 
 func (s *summer) parse(raw []byte) (Line, Reason) {
 	n := len(raw)
-	if n > MaxLine || n < len(head)+len(seqHead)+2+trailer || raw[n-1] != '\n' {
+	if n > MaxLine || n < minLine || raw[n-1] != '\n' {
 		return Line{}, Frame
 	}
 	t := raw[n-trailer:]
@@ -209,4 +210,15 @@ func InterruptedHeal(text []byte, seq uint64) bool {
 	rest = rest[i:]
 	n := min(len(rest), len(ev))
 	return string(rest[:n]) == ev[:n]
+}
+
+// Claims returns the state after a line as the line itself says it, without a
+// check of its content.
+func Claims(raw []byte) (State, bool) {
+	n := len(raw)
+	if n < minLine {
+		return State{}, false
+	}
+	seq, ok := parseSeq(raw[len(head) : n-trailer])
+	return State{Seq: seq, Sha: Hash(raw[n-67 : n-3]), Prev: Hash(raw[n-140 : n-76])}, ok
 }

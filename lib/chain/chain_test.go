@@ -48,7 +48,7 @@ type verdict struct {
 func verify(t *testing.T, b []byte) verdict {
 	t.Helper()
 	out := verdict{}
-	checks := Checks{TornOf: tornOf, Each: func(Line, Place) { out.Entries++ }}
+	checks := Checks{TornOf: tornOf, Each: func(*Line, Place) { out.Entries++ }}
 	out.Verifier = NewVerifier(checks, Start, First(1))
 	if err := out.Read(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)

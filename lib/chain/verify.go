@@ -41,39 +41,50 @@ type Checks struct {
 	TornOf TornOf
 	// Strict, when set, holds each payload to strict JSON: Dupkey, UTF8 or "".
 	Strict func(payload []byte) Reason
-	// Each, when set, is called with every good line, in order.
-	Each func(Line, Place)
+	// Each, when set, is called with every good line, in order. The line is
+	// good until it returns.
+	Each func(*Line, Place)
 }
 
 // Scan walks the whole lines of text from st on and stops before the first that
 // wants a closer look: one that does not stand, or a record of a torn line. It
-// returns the state there, and the lines and bytes it walked. It is what many
-// workers do at once; a Verifier tells what is wrong.
+// returns the state there, and the place of the line it stopped before. It is
+// what many workers do at once; a Verifier tells what is wrong.
 func (c *Checks) Scan(text []byte, st State, at Place) (State, Place) {
 	var s summer
+	var l Line
 	for {
-		end := bytes.IndexByte(text, '\n') + 1
-		if end == 0 {
+		n := bytes.IndexByte(text, '\n') + 1
+		// The line before has a sha in hex; to follow it is to have a prev in
+		// hex, and to have the right sha is to have one in hex.
+		if n < minLine || n > MaxLine || string(text[:len(head)]) != head {
 			return st, at
 		}
-		l, reason := s.parse(text[:end])
-		if reason != "" || l.Seq != st.Seq+1 || l.Prev != st.Sha {
+		payload, t := text[len(head):n-trailer], text[n-trailer:n]
+		seq, ok := parseSeq(payload)
+		if !ok || seq != st.Seq+1 || string(t[:9]) != midPrev || string(t[9:73]) != string(st.Sha[:]) ||
+			string(t[73:82]) != midSha || string(t[146:]) != tail {
 			return st, at
 		}
-		if t, ok := c.TornOf(l.Payload); ok && !t.Adopted {
+		sha := s.sum(payload, t[9:73])
+		if string(t[82:146]) != string(sha[:]) {
 			return st, at
 		}
-		if c.Strict != nil && c.Strict(l.Payload) != "" {
+		if t, ok := c.TornOf(payload); ok && !t.Adopted {
 			return st, at
 		}
-		at.Seq = l.Seq
+		if c.Strict != nil && c.Strict(payload) != "" {
+			return st, at
+		}
+		at.Seq = seq
 		if c.Each != nil {
-			c.Each(l, at)
+			l.Seq, l.Payload, l.Prev, l.Sha = seq, payload, st.Sha, sha
+			c.Each(&l, at)
 		}
-		st = State{l.Seq, l.Sha, l.Prev}
+		st.Seq, st.Prev, st.Sha = seq, st.Sha, sha
 		at.Line++
-		at.Offset += int64(end)
-		text = text[end:]
+		at.Offset += int64(n)
+		text = text[n:]
 	}
 }
 
@@ -297,7 +308,7 @@ func (v *Verifier) good(l Line, at Place) {
 	v.State = State{l.Seq, l.Sha, l.Prev}
 	v.head = at
 	if v.Each != nil {
-		v.Each(l, at)
+		v.Each(&l, at)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"forge/lib/policy"
 	"forge/lib/registry"
 	"forge/lib/store"
+	"forge/lib/tool"
 	"forge/lib/trail"
 	"forge/lib/wire"
 )
@@ -81,7 +82,7 @@ func Open(c *cli.Command) (*Caller, error) {
 	} {
 		*id.to = setting(c, id.flag, id.env)
 		if *id.to != "" && !isID(*id.to) {
-			return nil, fail.New(fail.Usage, "use at most 64 letters, digits, - and _, the first a letter or digit", "%s %q", id.flag, *id.to)
+			return nil, fail.New(fail.Usage, "use at most 64 letters, digits, - and _, the first a letter or digit", "%s %q is not a name", id.flag, *id.to)
 		}
 	}
 	if task != "" && k.Session == "" {
@@ -103,13 +104,29 @@ func Open(c *cli.Command) (*Caller, error) {
 		return nil, err
 	}
 	k.where = store.Where{Session: k.Session, Task: task, Dir: k.Dir, Home: os.Getenv("HOME")}
-	places, err := k.Store.Places(k.where)
-	if err != nil {
-		return nil, err
+	places, ignored := k.Store.Places(k.where)
+	if ignored != nil {
+		Warn(c, "the project is not seen: %s (%s)", ignored, fail.Of(ignored).Hint)
 	}
 	k.Registry = registry.New(k.Store, places)
 	k.Trail = trail.New(k.Store, trail.Who{Persona: k.Persona, Session: k.Session})
-	return k, nil
+	return k, k.configure()
+}
+
+// configure applies the operator's preferences. Errors: config_malformed.
+func (k *Caller) configure() error {
+	b, err := store.ReadOwn(k.Store.Config(), 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c, err := tool.ParseConfig(b)
+	if c.SegmentMB > 0 {
+		k.Trail.SegmentBytes = c.SegmentMB << 20
+	}
+	return err
 }
 
 func setting(c *cli.Command, flag, env string) string {
@@ -150,7 +167,7 @@ func allowed(c *cli.Command) []string {
 // Policy returns the effective policy: the operator's over the built-in one.
 // Errors: policy_malformed, io_error.
 func (k *Caller) Policy() (*policy.Policy, error) {
-	b, err := store.ReadFile(k.Store.Policy(), wire.Request.Size)
+	b, err := store.ReadOwn(k.Store.Policy(), wire.Request.Size)
 	if errors.Is(err, fs.ErrNotExist) {
 		p := policy.Default()
 		return &p, nil
@@ -173,10 +190,7 @@ func (k *Caller) MakeProject() error {
 	if _, err := k.Store.NewProject(k.where); err != nil {
 		return err
 	}
-	places, err := k.Store.Places(k.where)
-	if err != nil {
-		return err
-	}
+	places, _ := k.Store.Places(k.where)
 	k.Registry = registry.New(k.Store, places)
 	return nil
 }

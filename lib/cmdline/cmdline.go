@@ -13,17 +13,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sys/unix"
 
 	"forge/lib/fail"
+	"forge/lib/sandbox"
 	"forge/lib/wire"
 )
 
@@ -35,18 +37,68 @@ func (e Exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // Main runs cmd on the process's arguments and ends the process.
 func Main(cmd *cli.Command) {
-	// A descriptor that we inherited must not reach a tool.
-	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err := sandbox.CloseOnExec(); err != nil {
+		os.Exit(finish(cmd.Name, err))
+	}
 	debug.SetMaxStack(64 << 20)
 	prepare(cmd)
-	ctx, got := interruptible()
-	status := finish(cmd.Name, run(ctx, cmd))
-	if sig := got(); sig != nil {
-		signal.Reset(sig)
-		syscall.Kill(os.Getpid(), sig.(syscall.Signal))
-		select {} // the signal ends us
+	os.Exit(obey(func(ctx context.Context) int { return finish(cmd.Name, run(ctx, cmd)) }))
+}
+
+// grace is how long a command may take to clean up after a signal: a sandbox is
+// stopped and its end recorded, or a lock of the trail is waited for.
+const grace = 12 * time.Second
+
+// idleGrace is how long one that only reads, or computes, is waited for.
+const idleGrace = 200 * time.Millisecond
+
+// obey runs the command, and dies of the first signal that asks it to: when the
+// command has cleaned up, or has had its time to. A signal that was ignored when
+// we started, as nohup and & in sh do, stays so.
+func obey(command func(context.Context) int) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ch := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(ch, s)
+		}
 	}
-	os.Exit(status)
+	done := make(chan int, 1)
+	go func() { done <- command(ctx) }()
+	var sig os.Signal
+	select {
+	case status := <-done:
+		select {
+		case sig = <-ch:
+		default:
+			return status
+		}
+	case sig = <-ch:
+		cancel()
+		wait := idleGrace
+		if busy.Load() > 0 {
+			wait = grace
+		}
+		select {
+		case <-done:
+		case <-time.After(wait):
+		}
+	}
+	signal.Reset(sig)
+	syscall.Kill(os.Getpid(), sig.(syscall.Signal))
+	time.Sleep(time.Second)
+	return 128 + int(sig.(syscall.Signal)) // not reached, unless the signal is blocked
+}
+
+// busy counts what must not be cut short.
+var busy atomic.Int32
+
+// Finish keeps a signal from ending the command before done is called, for up to
+// the grace: what it has begun is brought to its end.
+func Finish() (done func()) {
+	busy.Add(1)
+	return func() { busy.Add(-1) }
 }
 
 // run turns a panic into an error of kind internal.
@@ -68,7 +120,7 @@ func prepare(cmd *cli.Command) {
 	cmd.Version = version()
 	each(cmd, func(c *cli.Command) {
 		c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
-			return Usage(c, "%s", err)
+			return optionError(c, err)
 		}
 		c.HideHelpCommand = true
 		c.DisableSliceFlagSeparator = true
@@ -94,6 +146,32 @@ func each(c *cli.Command, f func(*cli.Command)) {
 // Usage is a usage error of c, with its synopsis as the hint.
 func Usage(c *cli.Command, format string, args ...any) error {
 	return fail.New(fail.Usage, fmt.Sprintf("%s %s; %s --help tells more", c.FullName(), synopsis(c), c.FullName()), format, args...)
+}
+
+// optionError tells an error of the option parser in our words.
+func optionError(c *cli.Command, err error) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: "); ok {
+		var names []string
+		for _, f := range c.VisibleFlags() {
+			names = append(names, f.Names()...)
+		}
+		name = strings.TrimLeft(name, "-")
+		if near := wire.Nearest(name, names); near != "" {
+			return Usage(c, "unknown option --%s, nearest: --%s", name, near)
+		}
+		if len(c.Commands) > 0 {
+			return Usage(c, "unknown option --%s: options follow the command, as in %s %s --%s", name, c.FullName(), c.Commands[0].Name, name)
+		}
+		return Usage(c, "unknown option --%s", name)
+	}
+	// invalid value "1m" for flag -timeout: strconv.ParseInt: parsing "1m": invalid syntax
+	if rest, ok := strings.CutPrefix(text, "invalid value "); ok {
+		value, rest, _ := strings.Cut(rest, " for flag -")
+		name, _, _ := strings.Cut(rest, ":")
+		return Usage(c, "--%s %s: not a value of that option", name, value)
+	}
+	return Usage(c, "%s", text)
 }
 
 func synopsis(c *cli.Command) string {
@@ -127,27 +205,6 @@ func version() string {
 		}
 	}
 	return v
-}
-
-// interruptible returns a context that ends with the first signal, and a
-// function that says which.
-func interruptible() (context.Context, func() os.Signal) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	got := make(chan os.Signal, 1)
-	go func() {
-		got <- <-ch
-		cancel()
-	}()
-	return ctx, func() os.Signal {
-		select {
-		case s := <-got:
-			return s
-		default:
-			return nil
-		}
-	}
 }
 
 // finish prints err, if it was not told yet, and returns the exit status.

@@ -106,9 +106,9 @@ func TestOpen(t *testing.T) {
 		"no HOME":           {nil, nil, `usage: store: HOME is "" [set HOME or FORGE_HOME to an absolute path]`},
 		"a relative HOME":   {map[string]string{"HOME": "x"}, nil, `usage: store: HOME is "x" [set HOME or FORGE_HOME to an absolute path]`},
 		"a relative store":  {map[string]string{"HOME": home, "FORGE_HOME": "x"}, nil, `usage: store "x": not an absolute path [write an absolute path]`},
-		"a persona of none": {map[string]string{"FORGE_HOME": store, "FORGE_PERSONA": "a b"}, nil, `usage: persona "a b" [use at most 64 letters, digits, - and _, the first a letter or digit]`},
-		"a session of none": {map[string]string{"FORGE_HOME": store, "FORGE_SESSION": "../s"}, nil, `usage: session "../s" [use at most 64 letters, digits, - and _, the first a letter or digit]`},
-		"a task of none":    {map[string]string{"FORGE_HOME": store, "FORGE_SESSION": "s"}, []string{"--task", "."}, `usage: task "." [use at most 64 letters, digits, - and _, the first a letter or digit]`},
+		"a persona of none": {map[string]string{"FORGE_HOME": store, "FORGE_PERSONA": "a b"}, nil, `usage: persona "a b" is not a name [use at most 64 letters, digits, - and _, the first a letter or digit]`},
+		"a session of none": {map[string]string{"FORGE_HOME": store, "FORGE_SESSION": "../s"}, nil, `usage: session "../s" is not a name [use at most 64 letters, digits, - and _, the first a letter or digit]`},
+		"a task of none":    {map[string]string{"FORGE_HOME": store, "FORGE_SESSION": "s"}, []string{"--task", "."}, `usage: task "." is not a name [use at most 64 letters, digits, - and _, the first a letter or digit]`},
 		"task alone":        {map[string]string{"FORGE_HOME": store, "FORGE_TASK": "k"}, nil, `usage: task "k" without a session [set FORGE_SESSION too]`},
 		"not a directory":   {map[string]string{"FORGE_HOME": "/dev/null"}, nil, `io_error: store "/dev/null": not a directory [set FORGE_HOME to a directory]`},
 	} {
@@ -244,7 +244,7 @@ func TestPrepare(t *testing.T) {
 	var got []string
 	cmd := &cli.Command{
 		Name: "x", ArgsUsage: "NAME", Writer: io.Discard, ErrWriter: io.Discard,
-		Flags: []cli.Flag{&cli.StringSliceFlag{Name: "env"}},
+		Flags: []cli.Flag{&cli.StringSliceFlag{Name: "env"}, &cli.IntFlag{Name: "times"}, &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			got = append(c.StringSlice("env"), c.Args().Slice()...)
 			return nil
@@ -254,13 +254,26 @@ func TestPrepare(t *testing.T) {
 	if err := cmd.Run(context.Background(), []string{"x", "--env", "A=1,2", "help"}); err != nil || strings.Join(got, " ") != "A=1,2 help" {
 		t.Errorf("%q %v", got, err)
 	}
-	e := fail.Of(cmd.Run(context.Background(), []string{"x", "--nonsense"}))
-	if e.Kind != fail.Usage || e.Hint != "x [options] NAME; x --help tells more" {
-		t.Errorf("%+v", e)
+	for arg, want := range map[string]string{
+		"--nonsense": "unknown option --nonsense",
+		"--evn=A=1":  "unknown option --evn, nearest: --env",
+		"-z":         "unknown option --z",
+		"--times=1m": `--times "1m": not a value of that option`,
+		"--yes=\x1b": `--yes "\x1b": not a value of that option`,
+		"--env":      "flag needs an argument: --env",
+	} {
+		e := fail.Of(cmd.Run(context.Background(), []string{"x", arg}))
+		if e.Kind != fail.Usage || e.Message != want || e.Hint != "x [options] NAME; x --help tells more" {
+			t.Errorf("%s: %+v", arg, e)
+		}
 	}
 	many := &cli.Command{Name: "y", Writer: io.Discard, ErrWriter: io.Discard, Commands: []*cli.Command{{Name: "one"}, {Name: "two", Action: func(context.Context, *cli.Command) error { return Exit(4) }}}}
 	prepare(many)
-	for args, want := range map[string]string{"": "which command?", "three": `unknown command "three"`} {
+	for args, want := range map[string]string{
+		"": "which command?", "three": `unknown command "three"`,
+		"--json": "unknown option --json: options follow the command, as in y one --json",
+		"--hlep": "unknown option --hlep, nearest: --help",
+	} {
 		e := fail.Of(many.Run(context.Background(), append([]string{"y"}, strings.Fields(args)...)))
 		if e.Kind != fail.Usage || e.Message != want || !strings.Contains(e.Hint, "one|two") {
 			t.Errorf("%q: %+v", args, e)

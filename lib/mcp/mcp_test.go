@@ -492,7 +492,7 @@ func TestAnswers(t *testing.T) {
 		Tool{Name: "missing", Argv: []string{"/nowhere/forge-call"}},
 	))
 	c.send(callFrame("1", "good", "{}"))
-	c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"{\"ok\":true,\"data\":{\"n\":9007199254740993,\"s\":\"\u2028\"},\"meta\":{},\"status\":\"fine\"}"}],` +
+	c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"{\"ok\":true,\"data\":{\"n\":9007199254740993,\"s\":\"\\u2028\"},\"meta\":{},\"status\":\"fine\"}"}],` +
 		`"structuredContent":{"ok":true,"data":{"n":9007199254740993,"s":"\u2028"},"meta":{},"status":"fine"}}}`)
 	c.send(callFrame("1", "pretty", "{}"))
 	c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"{\"ok\":true,\"data\":{\"a\":[1,2]}}"}],"structuredContent":{"ok":true,"data":{"a":[1,2]}}}}`)

@@ -94,6 +94,12 @@ func Parse(text []byte) (Policy, error) {
 		return p, fail.New(fail.PolicyMalformed, e.Hint, "policy.json line %d column %d: %w", line, col, err)
 	}
 	if f.Forbidden != nil {
+		for i, glob := range *f.Forbidden {
+			if glob == "" || strings.Trim(glob, "abcdefghijklmnopqrstuvwxyz0123456789._*?") != "" {
+				return p, bad("/forbidden_tool_names", "write lower-case letters, digits, . _ and the globs * and ?",
+					"item %d, %q, can never fit a tool's name", i, glob)
+			}
+		}
 		p.ForbiddenToolNames = *f.Forbidden
 	}
 	if b := f.Breakers; b != nil {
@@ -118,7 +124,7 @@ func Parse(text []byte) (Policy, error) {
 	}
 	for persona, ns := range f.Namespaces {
 		if _, err := tool.ParseName(ns); err != nil && ns != "" {
-			return p, bad("/persona_namespaces/"+wire.Escape(persona), "write lower-case words joined by dots, such as code", "namespace %q", ns)
+			return p, bad("/persona_namespaces/"+wire.Escape(persona), "write lower-case words joined by dots, such as code", "namespace %q is not a name", ns)
 		}
 		p.PersonaNamespaces[persona] = ns
 	}
@@ -152,7 +158,7 @@ func Parse(text []byte) (Policy, error) {
 	for persona, risks := range f.Approve {
 		for _, r := range risks {
 			if r != "reversible_write" && r != "irreversible" {
-				return p, bad("/approve/"+wire.Escape(persona), "the risks are: reversible_write, irreversible", "risk %q", r)
+				return p, bad("/approve/"+wire.Escape(persona), "the risks are: reversible_write, irreversible", "risk %q is not one", r)
 			}
 		}
 	}

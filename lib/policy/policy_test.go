@@ -65,8 +65,8 @@ func TestParse(t *testing.T) {
 		{in: `{"breakers":{"failures":1.5}}`, err: `policy.json line 1 column 25: /breakers/failures: number, want a whole number`},
 		{in: "{\"breakers\":{\n  \"per_tool_rpm\": -1}}", err: "policy.json line 2 column 19: /breakers/per_tool_rpm: -1 is not from 0 to 1000", hint: "write 0 to switch it off"},
 		{in: `{"breakers":{"cooldown_s":1001}}`, err: "policy.json line 1 column 27: /breakers/cooldown_s: 1001 is not from 0 to 1000", hint: "write 0 to switch it off"},
-		{in: `{"persona_namespaces":{"me":"My"}}`, err: `policy.json line 1 column 29: /persona_namespaces/me: namespace "My"`, hint: "write lower-case words joined by dots, such as code"},
-		{in: `{"persona_namespaces":{"a/b":"x."}}`, err: `policy.json line 1 column 30: /persona_namespaces/a~1b: namespace "x."`, hint: "write lower-case words joined by dots, such as code"},
+		{in: `{"persona_namespaces":{"me":"My"}}`, err: `policy.json line 1 column 29: /persona_namespaces/me: namespace "My" is not a name`, hint: "write lower-case words joined by dots, such as code"},
+		{in: `{"persona_namespaces":{"a/b":"x."}}`, err: `policy.json line 1 column 30: /persona_namespaces/a~1b: namespace "x." is not a name`, hint: "write lower-case words joined by dots, such as code"},
 		{in: `{"persona_sandbox_overrides":{"me":{"network":"yes"}}}`, err: `policy.json line 1 column 47: /persona_sandbox_overrides/me/network: "yes"`, hint: `write "allow" or "deny"`},
 		{in: `{"persona_sandbox_overrides":{"me":{"ports":[0]}}}`, err: `policy.json line 1 column 36: /persona_sandbox_overrides/me: port 0 (item 0)`, hint: "write ports from 1 to 65535"},
 		{in: `{"persona_sandbox_overrides":{"me":{"loopback":[1,70000]}}}`, err: `policy.json line 1 column 36: /persona_sandbox_overrides/me: port 70000 (item 1)`, hint: "write ports from 1 to 65535"},
@@ -74,7 +74,7 @@ func TestParse(t *testing.T) {
 		{in: `{"limits":{"wall_s":0}}`, err: "policy.json line 1 column 21: /limits/wall_s: 0 is not from 1 to 300", hint: "leave it out for the most"},
 		{in: `{"limits":{"wall_s":301}}`, err: "policy.json line 1 column 21: /limits/wall_s: 301 is not from 1 to 300", hint: "leave it out for the most"},
 		{in: `{"limits":{"memory_mb":-1}}`, err: "policy.json line 1 column 24: /limits/memory_mb: -1 is not from 1 to 4096", hint: "leave it out for the most"},
-		{in: `{"approve":{"me":["all"]}}`, err: `policy.json line 1 column 18: /approve/me: risk "all"`, hint: "the risks are: reversible_write, irreversible"},
+		{in: `{"approve":{"me":["all"]}}`, err: `policy.json line 1 column 18: /approve/me: risk "all" is not one`, hint: "the risks are: reversible_write, irreversible"},
 		{in: `{"persona_secret_allow":{"me":"TOKEN"}}`, err: "policy.json line 1 column 31: /persona_secret_allow/me: string, want an array"},
 	} {
 		p, err := Parse([]byte(c.in))

@@ -8,12 +8,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"forge/lib/fail"
 	"forge/lib/schema"
@@ -155,6 +152,9 @@ func Names(p store.Place) ([]string, error) {
 func read(p store.Place, wireName string) (*tool.Tool, error) {
 	path := p.Tool(wireName)
 	b, err := store.ReadFile(path, tool.MaxFile)
+	if errors.Is(err, store.ErrTooLarge) {
+		return nil, malformed(path, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (r *Registry) Place(scope store.Scope) (store.Place, error) {
 		}
 	}
 	if !slices.Contains(store.Ladder, scope) {
-		return store.Place{}, fail.New(fail.Usage, "the scopes are: task, session, project, user", "scope %q", scope)
+		return store.Place{}, fail.New(fail.Usage, "the scopes are: task, session, project, user", "scope %q is not one", scope)
 	}
 	hint := map[store.Scope]string{
 		store.Task:    "set FORGE_SESSION and FORGE_TASK",
@@ -233,11 +233,7 @@ func (r *Registry) Place(scope store.Scope) (store.Place, error) {
 
 // Lock keeps others from adding to or removing from a place.
 func (r *Registry) Lock(ctx context.Context, p store.Place) (unlock func(), err error) {
-	unlock, err = r.st.Lock(ctx, p.ToolsLock(), 10*time.Second)
-	if err == nil {
-		r.st.Sweep(p.Tools())
-	}
-	return unlock, err
+	return r.st.Lock(ctx, p.ToolsLock(), 10*time.Second)
 }
 
 // Free says whether a name may be taken in a place, which is locked: nil, nil
@@ -279,34 +275,36 @@ func (r *Registry) Put(p store.Place, t *tool.Tool) error {
 	return r.st.WriteFile(p.Tool(t.Name.Wire()), t.Encode(), store.Synced)
 }
 
-// Remove takes a tool's file out of a place, which is locked.
-func (r *Registry) Remove(p store.Place, wireName string) error {
-	if err := os.Remove(p.Tool(wireName)); err != nil {
-		return fail.New(fail.IOError, "", "%w", err)
+// Version is the version that Record gives a definition which is to have v.
+func (r *Registry) Version(digest string, v int64) int64 {
+	if old, err := r.ledger(digest); err == nil && old != nil {
+		return max(v, old.Version)
 	}
-	d, err := os.Open(p.Tools())
-	if err != nil {
-		return fail.New(fail.IOError, "", "%w", err)
-	}
-	defer d.Close()
-	return unix.Fsync(int(d.Fd()))
+	return v
 }
 
-// Record writes the ledger entry of a definition. The record on the chain comes
-// before it, the tool's file after it.
-func (r *Registry) Record(digest string, l Ledger) error {
+// Record writes the ledger entry of a definition and returns it as it stands
+// then. The record on the chain comes before it, the tool's file after it. A
+// version belongs to a digest, whatever scopes it is in: an entry that is there
+// keeps who made it first, and its version only grows.
+func (r *Registry) Record(digest string, l Ledger) (Ledger, error) {
+	old, err := r.ledger(digest)
+	if err == nil && old != nil {
+		l.Seq, l.CreatedAt, l.CreatedBy = old.Seq, old.CreatedAt, old.CreatedBy
+		l.Version = max(l.Version, old.Version)
+	}
 	l.Format = ledgerFormat
 	b, err := wire.Encode(l)
 	if err != nil {
-		return err
+		return l, err
 	}
-	return r.st.WriteFile(r.st.Ledger(digest), append(b, '\n'), store.Synced)
+	return l, r.st.WriteFile(r.st.Ledger(digest), append(b, '\n'), store.Synced)
 }
 
 // ledger reads the entry of a definition, nil if there is none.
 func (r *Registry) ledger(digest string) (*Ledger, error) {
 	path := r.st.Ledger(digest)
-	b, err := store.ReadFile(path, wire.File.Size)
+	b, err := store.ReadOwn(path, wire.File.Size)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -346,6 +344,6 @@ func (e *Entry) Unrecorded() error {
 	if e.Ledger != nil {
 		return nil
 	}
-	return fail.New(fail.Unrecorded, "read "+filepath.ToSlash(e.Place.Tool(e.Tool.Name.Wire()))+", then forge it here (forge-forge --replace)",
+	return fail.New(fail.Unrecorded, "read it, then: forge-forge --replace < "+e.Place.Tool(e.Tool.Name.Wire()),
 		"tool %q in scope %s was never recorded in this store", e.Tool.Name, e.Place.Scope).With("digest", e.Tool.Digest)
 }

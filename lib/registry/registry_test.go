@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,8 +65,8 @@ func put(t *testing.T, r *Registry, scope store.Scope, name string) *tool.Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.Record(d.Digest, Ledger{Seq: 1, Version: 1, Lowering: schema.Lowering, Lowered: lowered}),
-		r.Put(place(t, r, scope), d)); err != nil {
+	_, err = r.Record(d.Digest, Ledger{Seq: 1, Version: 1, Lowering: schema.Lowering, Lowered: lowered})
+	if err := errors.Join(err, r.Put(place(t, r, scope), d)); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -169,6 +168,9 @@ func TestResolve(t *testing.T) {
 	if u.Kind != fail.Unrecorded || u.Details["digest"] != unrecorded.Digest || u.Message != `tool "stranger" in scope project was never recorded in this store` {
 		t.Errorf("%+v", u)
 	}
+	if want := "read it, then: forge-forge --replace < " + place(t, r, store.Project).Tool("stranger"); u.Hint != want {
+		t.Errorf("%s, want %s", u.Hint, want)
+	}
 	if e, _ := r.Resolve("two"); e.Unrecorded() != nil {
 		t.Error("a recorded tool is not")
 	}
@@ -181,8 +183,8 @@ func TestPlace(t *testing.T) {
 		store.Task:    "not_found: there is no scope task here [set FORGE_SESSION and FORGE_TASK]",
 		store.Session: "not_found: there is no scope session here [set FORGE_SESSION]",
 		store.Project: "not_found: there is no scope project here [forge-forge --scope project makes .forge beside .git]",
-		"galaxy":      `usage: scope "galaxy" [the scopes are: task, session, project, user]`,
-		"":            `usage: scope "" [the scopes are: task, session, project, user]`,
+		"galaxy":      `usage: scope "galaxy" is not one [the scopes are: task, session, project, user]`,
+		"":            `usage: scope "" is not one [the scopes are: task, session, project, user]`,
 	} {
 		_, err := few.Place(scope)
 		if got := told(r, nil, err); got != want {
@@ -241,6 +243,7 @@ func TestFree(t *testing.T) {
 	spoil(t, r, store.Session, "bad.too", "")
 	spoil(t, r, store.User, "ledger", string(definition(t, "ledger", "Recorded badly.").Encode()))
 	spoilLedger(t, r, definition(t, "ledger", "Recorded badly.").Digest, "{}")
+	spoil(t, r, store.User, "long", strings.Repeat(" ", tool.MaxFile+1))
 	os.Symlink("a_b.json", place(t, r, store.User).Tool("link"))
 	for _, c := range []struct {
 		scope   store.Scope
@@ -261,6 +264,8 @@ func TestFree(t *testing.T) {
 		{store.Session, "bad", false, "nothing"}, // a bad file hides only itself
 		{store.User, "ledger", false, `registry_malformed: USER/ledger/DIGEST.json: format "", want "forge.ledger/1" [forge it again with --replace, or remove the file]`},
 		{store.User, "ledger", true, "nothing"},
+		{store.User, "long", false, `registry_malformed: USER/tools/long.json: read "USER/tools/long.json": 8388609 bytes, at most 8388608: too large [forge it again with --replace, or remove the file]`},
+		{store.User, "long", true, "nothing"},
 		{store.User, "link", true, "io_error: open USER/tools/link.json: too many levels of symbolic links []"},
 	} {
 		e, err := r.Free(place(t, r, c.scope), tool.Name(c.name), c.replace)
@@ -286,7 +291,10 @@ func TestLedger(t *testing.T) {
 	r := open(t)
 	d := put(t, r, store.User, "t")
 	want := Ledger{Seq: 7, Version: 3, CreatedAt: "2026-11-30T19:15:00Z", CreatedBy: CreatedBy{"p", "s", 5}, Reason: "why", Lowering: 1, Lowered: wire.ObjectOf()}
-	if err := r.Record(d.Digest, want); err != nil {
+	if err := os.Remove(r.st.Ledger(d.Digest)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Record(d.Digest, want); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(r.st.Ledger(d.Digest))
@@ -323,6 +331,50 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// A version belongs to a digest: an entry that is there keeps who made it first,
+// and its version only grows. One that is no entry is written anew.
+func TestRecord(t *testing.T) {
+	r := open(t)
+	digest := definition(t, "t", "A tool.").Digest
+	first := Ledger{Seq: 7, Version: 2, CreatedAt: "2026-11-30T19:15:00Z", CreatedBy: CreatedBy{"p", "s", 5}, Lowering: 1, Lowered: wire.ObjectOf()}
+	if _, err := r.Record(digest, first); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spoil       string
+		given, want int64 // the version
+		listed      bool
+	}{
+		{"", 1, 2, true}, // what the program knows of it now is taken over
+		{"", 3, 3, false},
+		{"", 2, 3, false},
+		{"{}", 1, 1, false},
+	} {
+		if c.spoil != "" {
+			spoilLedger(t, r, digest, c.spoil)
+		}
+		given := Ledger{Seq: 9, Version: c.given, CreatedAt: "2026-12-01T00:00:00Z", CreatedBy: CreatedBy{"q", "", 6}, Listed: c.listed, Lowering: 2, Lowered: wire.ObjectOf()}
+		want := given
+		want.Format, want.Version = ledgerFormat, c.want
+		if c.spoil == "" {
+			want.Seq, want.CreatedAt, want.CreatedBy = first.Seq, first.CreatedAt, first.CreatedBy
+		}
+		if got := r.Version(digest, c.given); got != c.want {
+			t.Errorf("version %d would be %d, want %d", c.given, got, c.want)
+		}
+		got, err := r.Record(digest, given)
+		stands, rerr := r.ledger(digest)
+		if err := errors.Join(err, rerr); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []Ledger{got, *stands} {
+			if fmt.Sprint(l) != fmt.Sprint(want) {
+				t.Errorf("%+v\nwant %+v", l, want)
+			}
+		}
+	}
+}
+
 // A schema that was lowered by an older program is lowered anew, not believed.
 func TestSchema(t *testing.T) {
 	r := open(t)
@@ -348,7 +400,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func TestPutRemove(t *testing.T) {
+func TestPut(t *testing.T) {
 	r := open(t)
 	d := put(t, r, store.Project, "a.b")
 	p := place(t, r, store.Project)
@@ -356,19 +408,9 @@ func TestPutRemove(t *testing.T) {
 	if err != nil || string(b) != string(d.Encode()) {
 		t.Errorf("%s %v", b, err)
 	}
-	if err := r.Remove(p, "a_b"); err != nil {
-		t.Error(err)
-	}
-	if _, err := r.Read(p, "a_b"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-	if err := r.Remove(p, "a_b"); fail.KindOf(err) != fail.IOError {
-		t.Errorf("%v", err)
-	}
 }
 
-// Each scope has a lock of its own, and whoever takes it clears away what a
-// killed writer left.
+// Each scope has a lock of its own.
 func TestLock(t *testing.T) {
 	r := open(t)
 	ctx := context.Background()
@@ -386,17 +428,24 @@ func TestLock(t *testing.T) {
 	} else {
 		other()
 	}
-	old := filepath.Join(place(t, r, store.User).Tools(), ".new-0123456789abcdef")
+	unlock()
+	if unlock, err = r.Lock(ctx, place(t, r, store.User)); err != nil {
+		t.Error(err)
+	} else {
+		unlock()
+	}
+}
+
+// Whoever puts a tool into a place clears away what a killed writer left there.
+func TestPutSweeps(t *testing.T) {
+	r := open(t)
+	tools := place(t, r, store.User).Tools()
+	old := filepath.Join(tools, ".new-0123456789abcdef")
 	then := time.Now().Add(-2 * time.Hour)
-	if err := errors.Join(os.WriteFile(old, nil, 0o600), os.Chtimes(old, then, then)); err != nil {
+	if err := errors.Join(os.MkdirAll(tools, 0o700), os.WriteFile(old, nil, 0o600), os.Chtimes(old, then, then)); err != nil {
 		t.Fatal(err)
 	}
-	unlock()
-	unlock, err = r.Lock(ctx, place(t, r, store.User))
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock()
+	put(t, r, store.User, "t")
 	if _, err := os.Lstat(old); err == nil {
 		t.Error("what a killed writer left is still there")
 	}

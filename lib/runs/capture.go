@@ -2,10 +2,13 @@ package runs
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"forge/lib/redact"
 	"forge/lib/wire"
@@ -35,6 +38,7 @@ type Output struct {
 	file  *os.File
 	spill io.WriteCloser // masks into file
 	kept  int64          // bytes written to file
+	lost  bool           // more came than ArtifactBytes
 	err   error          // why the file is short
 }
 
@@ -95,8 +99,12 @@ func (o *Output) Write(p []byte) (int, error) {
 // overflow moves what was kept to a file beside the artifacts, where the tool
 // cannot put a link in the way; Close moves it in.
 func (o *Output) overflow(p []byte) {
-	o.file, o.err = os.OpenFile(o.temp(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	o.spill = o.mask.Writer(counted{o})
+	if why := o.mask.Over(); why != "" {
+		o.err, o.buf = errors.New(why), bytes.Buffer{}
+		return
+	}
+	o.file, o.err = os.OpenFile(o.temp(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	o.store(o.buf.Bytes())
 	o.buf = bytes.Buffer{}
 	o.store(p)
@@ -115,6 +123,7 @@ type counted struct{ o *Output }
 
 func (c counted) Write(p []byte) (int, error) {
 	n := min(int64(len(p)), ArtifactBytes-c.o.kept)
+	c.o.lost = c.o.lost || n < int64(len(p))
 	k, err := c.o.file.Write(p[:n])
 	c.o.kept += int64(k)
 	if err != nil && c.o.err == nil {
@@ -124,8 +133,8 @@ func (c counted) Write(p []byte) (int, error) {
 }
 
 // Close ends the capture. It returns the path of the file that holds the whole
-// output, "" where there is none, and why the file is not whole: the bound, or
-// an error of the disk.
+// output, "" where there is none, and why the file is not whole: the bound, an
+// error of the disk, or too much to mask.
 func (o *Output) Close() (path string, short string) {
 	if !o.head.full() {
 		o.heads.Close()
@@ -142,18 +151,39 @@ func (o *Output) Close() (path string, short string) {
 	if err := o.file.Close(); err != nil && o.err == nil {
 		o.err = err
 	}
-	path = filepath.Join(o.run.Artifacts(), spillName)
-	os.RemoveAll(path) // whatever the tool put there under our name
-	if err := os.Rename(o.temp(), path); err != nil {
+	path, err := o.place()
+	if err != nil {
 		return "", err.Error()
 	}
 	switch {
 	case o.err != nil:
 		return path, o.err.Error()
-	case o.kept == ArtifactBytes:
+	case o.lost:
 		return path, "artifacts are bounded"
 	}
 	return path, ""
+}
+
+// place moves the file in among the artifacts, which the tool may have closed
+// since, and returns its path. What the tool put there under our name is kept
+// under another. Where it cannot be done, the file stays beside the artifacts.
+func (o *Output) place() (string, error) {
+	dir := int(o.run.dir.Fd())
+	unix.Fchmod(dir, 0o700)
+	in := func() error { return unix.Renameat2(unix.AT_FDCWD, o.temp(), dir, spillName, unix.RENAME_NOREPLACE) }
+	err := in()
+	if errors.Is(err, unix.EEXIST) && unix.Renameat2(dir, spillName, dir, spillName+".tool", unix.RENAME_NOREPLACE) == nil {
+		err = in()
+	}
+	if err == nil {
+		return filepath.Join(o.run.Artifacts(), spillName), nil
+	}
+	path := filepath.Join(o.run.Dir, spillName)
+	if err := os.Rename(o.temp(), path); err != nil {
+		os.Remove(o.temp())
+		return "", err
+	}
+	return path, nil
 }
 
 // Errors takes a tool's standard error and keeps its end, masked before it is

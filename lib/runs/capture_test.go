@@ -120,14 +120,19 @@ func TestOutputOnNoDisk(t *testing.T) {
 }
 
 func TestOutputBound(t *testing.T) {
-	o := output(t, 10)
-	o.Write(numbered(100))
-	o.kept = ArtifactBytes - 30 // as after a gigabyte
-	o.Write(numbered(1000))
-	path, short := o.Close()
-	fi, err := os.Stat(path)
-	if err != nil || fi.Size() != 130 || short != "artifacts are bounded" || o.Total != 1100 {
-		t.Errorf("%v %q total %d", err, short, o.Total)
+	for _, c := range []struct {
+		n     int
+		short string
+	}{{29, ""}, {30, ""}, {31, "artifacts are bounded"}, {1000, "artifacts are bounded"}} {
+		o := output(t, 10)
+		o.Write(numbered(100))
+		o.kept = ArtifactBytes - 30 // as after a gigabyte
+		o.Write(numbered(c.n))
+		path, short := o.Close()
+		fi, err := os.Stat(path)
+		if err != nil || fi.Size() != 100+min(30, int64(c.n)) || short != c.short || o.Total != 100+int64(c.n) {
+			t.Errorf("%d bytes: %v %q total %d", c.n, err, short, o.Total)
+		}
 	}
 }
 

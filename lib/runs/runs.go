@@ -14,16 +14,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"forge/lib/fail"
+	"forge/lib/redact"
 	"forge/lib/store"
 	"forge/lib/wire"
 )
@@ -66,8 +68,11 @@ type Manifest struct {
 	Stdout  Stdout     `json:"stdout"`
 	Stderr  Stderr     `json:"stderr"`
 	Files   []File     `json:"files"`
-	Cache   string     `json:"cache"` // none, seed or hit
-	Seed    string     `json:"seed,omitempty"`
+
+	FilesError string `json:"files_error,omitempty"` // why files, or a digest of one, are missing
+
+	Cache string `json:"cache"` // none, seed or hit
+	Seed  string `json:"seed,omitempty"`
 }
 
 // Bind is a path the tool saw.
@@ -98,9 +103,9 @@ type Stderr struct {
 
 // File is an artifact.
 type File struct {
-	Path   string `json:"path"` // below artifacts/
+	Path   string `json:"path"` // below artifacts/, masked
 	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256,omitempty"` // missing where files_error says why
 }
 
 // NewID returns a run id: the second in UTC and 8 random hex digits.
@@ -115,136 +120,172 @@ type Run struct {
 	st  *store.Store
 	ID  string
 	Dir string
+	dir *os.File // the artifacts, open since before a tool could close them
 }
 
 // New names a run; nothing is on the disk yet.
 func New(st *store.Store) *Run {
 	id := NewID(st.Now())
-	return &Run{st, id, st.Run(id)}
+	return &Run{st: st, ID: id, Dir: st.Run(id)}
 }
 
 // Artifacts is where the tool's files are.
 func (r *Run) Artifacts() string { return filepath.Join(r.Dir, "artifacts") }
 
 // Make creates the directories of the run.
-func (r *Run) Make() error { return r.st.MakeDir(r.Artifacts()) }
+func (r *Run) Make() error {
+	if err := r.st.MakeDir(r.Artifacts()); err != nil {
+		return err
+	}
+	var err error
+	if r.dir, err = os.Open(r.Artifacts()); err != nil {
+		return fail.New(fail.IOError, "", "%w", err)
+	}
+	return nil
+}
 
 // ErrFull is why the context of Bound ends: the tool's artifacts are over
-// ArtifactBytes, or more than maxEntries.
+// ArtifactBytes, the holes of sparse files included, over maxEntries or deeper
+// than maxDepth, or hold what we cannot read.
 var ErrFull = errors.New("the artifacts are full")
 
-const (
-	boundEvery = 250 * time.Millisecond
-	maxEntries = 10_000
-)
+const boundEvery = 250 * time.Millisecond
 
 // Bound returns a context that ends, with ErrFull, when the tool's artifacts
 // grow over what a run may leave. It looks four times a second: a tool can
-// overstep by what it writes in between.
-func (r *Run) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// overstep by what it writes in between. Stop ends that, looks for a last time
+// and says whether they are, or were, full.
+func (r *Run) Bound(ctx context.Context) (bounded context.Context, stop func() (full bool)) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	before := free(int(r.dir.Fd()))
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		tick := time.NewTicker(boundEvery)
 		defer tick.Stop()
 		for {
 			select {
-			case <-ctx.Done():
+			case <-bounded.Done():
 				return
 			case <-tick.C:
-				if r.full() {
+				if r.full(bounded, before) {
 					cancel(ErrFull)
 				}
 			}
 		}
 	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// open opens the artifacts, also where the tool closed the directory to us.
-func (r *Run) open() (*os.Root, error) {
-	root, err := os.OpenRoot(r.Artifacts())
-	if errors.Is(err, fs.ErrPermission) && os.Chmod(r.Artifacts(), 0o700) == nil {
-		root, err = os.OpenRoot(r.Artifacts())
-	}
-	return root, err
-}
-
-// reopen opens a directory that the tool closed to us, before it is read.
-func reopen(root *os.Root, path string, d fs.DirEntry) {
-	if fi, err := d.Info(); err == nil && fi.IsDir() && fi.Mode().Perm()&0o700 != 0o700 {
-		root.Chmod(path, 0o700)
+	return bounded, func() bool {
+		cancel(nil)
+		<-done
+		return errors.Is(context.Cause(bounded), ErrFull) || r.full(context.WithoutCancel(ctx), before)
 	}
 }
 
-// full adds up what lies in the artifacts now.
-func (r *Run) full() bool {
-	root, err := r.open()
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	var bytes, entries int64
-	fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+// full adds up what lies in the artifacts now; before is what the file system
+// had free at first.
+func (r *Run) full(ctx context.Context, before int64) bool {
+	var bytes int64
+	linked := map[uint64]bool{} // files of more than one name, counted
+	err := walk(ctx, int(r.dir.Fd()), func(_ int, _, _ string, st *unix.Stat_t) error {
+		if st.Mode&unix.S_IFMT != unix.S_IFREG || linked[st.Ino] {
 			return nil
 		}
-		reopen(root, path, d)
-		if entries++; entries > maxEntries {
-			return fs.SkipAll
+		if st.Nlink > 1 {
+			linked[st.Ino] = true
 		}
-		if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
-			bytes += fi.Sys().(*syscall.Stat_t).Blocks * 512 // sparse files cost nothing
+		if bytes += max(st.Size, st.Blocks*512); bytes > ArtifactBytes {
+			return ErrFull
 		}
 		return nil
 	})
-	return bytes > ArtifactBytes || entries > maxEntries
+	if ctx.Err() != nil {
+		return false
+	}
+	if err == nil && before-free(int(r.dir.Fd())) > ArtifactBytes {
+		bytes += unlinked(r.Artifacts())
+	}
+	return err != nil || bytes > ArtifactBytes
 }
 
-// maxFiles bounds how many artifacts a manifest lists.
-const maxFiles = 1000
+const (
+	// maxFiles bounds how many artifacts a manifest lists.
+	maxFiles = 1000
 
-// Collect lists the regular files a tool left, following no link. An artifacts
-// directory that stayed empty is removed.
-func (r *Run) Collect() ([]File, error) {
-	files := []File{}
-	root, err := r.open()
-	if err != nil {
-		return nil, fail.New(fail.IOError, "", "%w", err)
-	}
-	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
+	// hashBytes bounds what is read for their digests: what a tool may leave,
+	// and its output.
+	hashBytes = 2 * ArtifactBytes
+)
+
+var errFiles = fmt.Errorf("there are more than %d files", maxFiles)
+
+// Collect lists the regular files a tool left, following no link, with mask over
+// their names. Short says why the list, or a digest in it, is missing; it is ""
+// where nothing is. The end of ctx ends the reading of files, not the list. An
+// artifacts directory that stayed empty is removed.
+func (r *Run) Collect(ctx context.Context, mask *redact.Masker) (files []File, short string) {
+	files = []File{}
+	left := int64(hashBytes)
+	var why []string
+	missing := func(s string) {
+		if !slices.Contains(why, s) {
+			why = append(why, s)
 		}
-		reopen(root, path, d)
-		if !d.Type().IsRegular() {
+	}
+	if err := walk(context.WithoutCancel(ctx), int(r.dir.Fd()), func(dir int, name, path string, st *unix.Stat_t) error {
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
 			return nil // a directory, a link, a pipe
 		}
 		if len(files) == maxFiles {
-			return fs.SkipAll
+			return errFiles
 		}
-		f, err := hashFile(root, path)
-		if err == nil {
-			files = append(files, f)
+		f := File{Path: wire.Clean([]byte(mask.String(path))), Bytes: st.Size}
+		switch {
+		case ctx.Err() != nil:
+			missing("cut short")
+		case st.Size > left:
+			missing(fmt.Sprintf("more than %d bytes: not all files have a digest", hashBytes))
+		default:
+			left -= st.Size
+			var err error
+			if f.SHA256, err = hashFile(ctx, dir, name, st.Size); ctx.Err() != nil {
+				missing("cut short")
+			} else if err != nil {
+				missing("a file cannot be read: " + err.Error())
+			}
 		}
+		files = append(files, f)
 		return nil
-	})
+	}); err != nil {
+		missing(err.Error())
+	}
 	os.Remove(r.Artifacts())
-	return files, err
+	return files, strings.Join(why, "; ")
 }
 
-func hashFile(root *os.Root, path string) (File, error) {
-	f, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+// hashFile returns the SHA-256 of a file of that size, "" with an error. The
+// error has no name in it.
+func hashFile(ctx context.Context, dir int, name string, size int64) (string, error) {
+	fd, err := openAt(dir, name, 0, 0o400)
 	if err != nil {
-		return File{}, err
+		return "", err
 	}
+	f := os.NewFile(uintptr(fd), "")
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, f)
-	return File{wire.Clean([]byte(path)), n, hex.EncodeToString(h.Sum(nil))}, err
+	for size > 0 && ctx.Err() == nil {
+		n, err := io.CopyN(h, f, min(size, 16<<20))
+		if err != nil {
+			return "", err
+		}
+		size -= n
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Finish writes the manifest and returns its SHA-256.
+// Finish writes the manifest and returns its SHA-256, "" with an error.
 func (r *Run) Finish(m *Manifest, sync store.Sync) (string, error) {
 	m.Format, m.Run = format, r.ID
 	b, err := wire.Encode(m)
@@ -252,5 +293,8 @@ func (r *Run) Finish(m *Manifest, sync store.Sync) (string, error) {
 		return "", err
 	}
 	b = append(b, '\n')
-	return wire.Sum(b), r.st.WriteFile(filepath.Join(r.Dir, "run_manifest.json"), b, sync)
+	if err := r.st.WriteFile(filepath.Join(r.Dir, "run_manifest.json"), b, sync); err != nil {
+		return "", err
+	}
+	return wire.Sum(b), nil
 }

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"forge/lib/redact"
 	"forge/lib/store"
 	"forge/lib/wire"
 )
@@ -82,9 +82,9 @@ func TestFinish(t *testing.T) {
 
 func collect(t *testing.T, r *Run) string {
 	t.Helper()
-	files, err := r.Collect()
-	if err != nil {
-		t.Fatal(err)
+	files, short := r.Collect(context.Background(), redact.New(nil))
+	if short != "" {
+		t.Fatal(short)
 	}
 	b, _ := json.Marshal(files)
 	return string(b)
@@ -125,85 +125,7 @@ func TestCollectNothing(t *testing.T) {
 	if _, err := os.Stat(r.Artifacts()); err == nil {
 		t.Error("empty artifacts stay")
 	}
-	if _, err := r.Collect(); err == nil {
-		t.Error("no directory, and no error")
-	}
-}
-
-// A tool may close its directories to us, but not keep what is in them, nor its
-// run, from the record.
-func TestCollectClosed(t *testing.T) {
-	r := fresh(t)
-	dir := filepath.Join(r.Artifacts(), "d")
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), nil, 0o600),
-		os.Chmod(dir, 0o300), os.Chmod(r.Artifacts(), 0)); err != nil {
-		t.Fatal(err)
-	}
-	if got := collect(t, r); !strings.Contains(got, `"path":"d/f"`) {
-		t.Error(got)
-	}
-}
-
-func TestCollectMany(t *testing.T) {
-	r := fresh(t)
-	if err := r.Make(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range maxFiles + 5 {
-		if err := os.WriteFile(filepath.Join(r.Artifacts(), fmt.Sprint(i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, err := r.Collect()
-	if err != nil || len(files) != maxFiles {
-		t.Errorf("%d files, %v", len(files), err)
-	}
-}
-
-func TestBound(t *testing.T) {
-	r := fresh(t)
-	if err := r.Make(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := r.Bound(context.Background())
-	defer stop()
-	sparse, err := os.Create(filepath.Join(r.Artifacts(), "sparse"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sparse.Close()
-	if err := sparse.Truncate(10 * ArtifactBytes); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(3 * boundEvery)
-	if ctx.Err() != nil {
-		t.Fatalf("a sparse file costs nothing: %v", context.Cause(ctx))
-	}
-	// Behind a closed door they count as well.
-	dir := filepath.Join(r.Artifacts(), "d")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := range maxEntries {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(os.Chmod(dir, 0o300), os.Chmod(r.Artifacts(), 0o300)); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-ctx.Done():
-		if !errors.Is(context.Cause(ctx), ErrFull) {
-			t.Errorf("%v", context.Cause(ctx))
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("over the bound, and nobody says so")
-	}
-	again, stopped := r.Bound(context.Background())
-	stopped()
-	<-again.Done()
-	if errors.Is(context.Cause(again), ErrFull) {
-		t.Error("stopped, and called full")
+	if files, short := New(r.st).Collect(context.Background(), redact.New(nil)); files == nil || len(files) > 0 || short == "" {
+		t.Errorf("no directory: %v %q", files, short)
 	}
 }

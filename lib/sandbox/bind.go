@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,9 +27,9 @@ type Prepared struct {
 	Dir     bool
 	Created bool // it was missing and was created, empty
 
-	file   *os.File // O_PATH
-	git    *os.File // O_PATH of .git in a directory bound rw, else nil
-	parent *os.File // O_PATH, of a created file
+	file   *os.File   // O_PATH
+	kept   []keptFile // what a directory bound rw has that stays read-only
+	parent *os.File   // O_PATH, of a created file
 }
 
 // pathMax is PATH_MAX of linux/limits.h without the NUL.
@@ -55,6 +56,16 @@ var notFiles = map[int64]string{
 	unix.SELINUX_MAGIC:       "selinuxfs",
 }
 
+// runsOutside is what a directory may hold that decides what runs elsewhere: the
+// hooks and configuration of git, the tools and policy of a project.
+var runsOutside = []string{".git", ".forge"}
+
+// keptFile is an open file (O_PATH) of a bound directory, by its name there.
+type keptFile struct {
+	name string
+	file *os.File
+}
+
 // PrepareBind opens b.Path and refuses what forge(7), BOUND PATHS, refuses. Cwd
 // is the caller's working directory and store the directory of the store, both
 // absolute; store is "" where there is none to protect.
@@ -64,14 +75,14 @@ var notFiles = map[int64]string{
 // name, a link in any component, /proc, /sys, /dev and the like of them
 // elsewhere, the sandbox's own /tool and /artifacts, the store and anything
 // above or below it, whatever is neither file nor directory, and for rw also
-// /usr and the other trees a tool runs from, and .git. It gives not_found for a
+// /usr and the other trees a tool runs from, .git and .forge. It gives not_found for a
 // path that is not there, but for rw and a missing file in a directory, which
 // it creates with 0666 less the umask, as a shell's `>` would; see Close.
 //
 // A directory that is bound rw and has a .git (a directory, or the file of a
-// worktree) gets it bound over itself read-only; where .git is a link that
-// cannot be done and the directory is refused. A .git deeper down, or none, is
-// not looked after. /tmp may be bound: then it is the tool's /tmp, too.
+// worktree) or a .forge gets it bound over itself read-only; where that is a
+// link it cannot be done and the directory is refused. One deeper down, or none,
+// is not looked after. /tmp may be bound: then it is the tool's /tmp, too.
 func PrepareBind(b Bind, cwd, store string) (*Prepared, error) {
 	return prepare(b, cwd, store, (*Prepared).create)
 }
@@ -192,8 +203,8 @@ func allowed(written, path, mode, store string) error {
 			}
 		}
 		for _, part := range strings.Split(path, "/") {
-			if part == ".git" {
-				return denied(written, "", ".git is never bound rw: what is written there runs outside the sandbox")
+			if slices.Contains(runsOutside, part) {
+				return denied(written, "", "%s is never bound rw: what is written there runs outside this sandbox", part)
 			}
 		}
 	}
@@ -302,14 +313,17 @@ func (p *Prepared) examine(store string) error {
 		return err
 	}
 	if p.Dir && p.Mode == "rw" {
-		var err error
-		p.git, err = openPathAt(int(p.file.Fd()), ".git", 0, unix.RESOLVE_BENEATH)
-		switch {
-		case errors.Is(err, unix.ENOENT):
-		case errors.Is(err, unix.ELOOP):
-			return denied(p.Path, "make .git a directory", "its .git is a link, which cannot be kept from the tool")
-		case err != nil:
-			return err
+		for _, name := range runsOutside {
+			f, err := openPathAt(int(p.file.Fd()), name, 0, unix.RESOLVE_BENEATH)
+			switch {
+			case errors.Is(err, unix.ENOENT):
+			case errors.Is(err, unix.ELOOP):
+				return denied(p.Path, "make "+name+" a directory", "its %s is a link, which cannot be kept from the tool", name)
+			case err != nil:
+				return err
+			default:
+				p.kept = append(p.kept, keptFile{name, f})
+			}
 		}
 	}
 	return nil
@@ -394,7 +408,11 @@ func (p *Prepared) Close(failed bool) error {
 	if p.Created && failed && p.file != nil {
 		err = p.remove()
 	}
-	for _, f := range []**os.File{&p.file, &p.git, &p.parent} {
+	for _, k := range p.kept {
+		err = errors.Join(err, k.file.Close())
+	}
+	p.kept = nil
+	for _, f := range []**os.File{&p.file, &p.parent} {
 		if *f != nil {
 			err = errors.Join(err, (*f).Close())
 			*f = nil

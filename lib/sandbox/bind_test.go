@@ -320,6 +320,30 @@ print(subprocess.check_output([d + "/bash", "-p", "-c", "echo $EUID"], text=True
 	says(t, s, want...)
 }
 
+// The tools and policy of a project whose directory is bound rw are read-only:
+// a tool must not put another definition in its own place.
+func TestProjectKept(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/.forge/tools/t.json", "{}")
+	s := spec("python", tries+fmt.Sprintf(`
+os.chdir(%q)
+try_("work", create, "work")
+try_("remove", os.unlink, ".forge/tools/t.json")
+try_("rename", os.rename, ".forge", "old")
+try_("add", create, ".forge/tools/u.json")`, dir))
+	s.Binds = []*Prepared{bind(t, dir, "rw")}
+	got := lines(t, s)
+	if len(got) != 4 || got[0] != "work ok" || strings.Contains(strings.Join(got[1:], " "), "ok") {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Lstat(dir + "/.forge/tools/t.json"); err != nil {
+		t.Error(err)
+	}
+	if _, err := PrepareBind(Bind{dir + "/.forge/tools/t.json", "rw"}, "/", ""); fail.KindOf(err) != fail.PathDenied {
+		t.Errorf("%v", err)
+	}
+}
+
 // F12: .git of a directory bound rw is read-only as a whole.
 func TestF12Git(t *testing.T) {
 	for _, kind := range []string{"directory", "file"} {

@@ -101,8 +101,8 @@ func options(s Spec, statusFD, implFD int, pass func(*os.File) int) ([]byte, err
 			op = "--bind-fd"
 		}
 		o.add(op, itoa(pass(p.file)), p.Path)
-		if p.git != nil {
-			o.add("--ro-bind-fd", itoa(pass(p.git)), p.Path+"/.git")
+		for _, k := range p.kept {
+			o.add("--ro-bind-fd", itoa(pass(k.file)), p.Path+"/"+k.name)
 		}
 	}
 	o.add("--remount-ro", "/", "--chdir", cwd)

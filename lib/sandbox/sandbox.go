@@ -151,7 +151,7 @@ func (r Result) How() string {
 	}
 	status := "exit status " + itoa(r.Exit)
 	switch {
-	case r.Limit != "":
+	case r.Limit != "" && r.Signal != "":
 		return status + " (" + r.Signal + " at the " + r.Limit + " limit)"
 	case r.Signal != "":
 		return status + " (" + r.Signal + ", or exit " + itoa(r.Exit) + ")"
@@ -174,7 +174,7 @@ func Label() string {
 // directory, would otherwise reach the tool and be a way out.
 func CloseOnExec() error {
 	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fail.New(fail.SandboxUnavailable, "Linux 5.11 or newer is needed", "close inherited descriptors: %w", err)
+		return fail.New(fail.SandboxUnavailable, "Linux 5.11 or newer is needed, and a container that allows close_range", "close inherited descriptors: %w", err)
 	}
 	return nil
 }
@@ -432,7 +432,7 @@ func (b *box) release() error {
 		err = cerr
 	}
 	if err != nil {
-		return internal("hand options to bwrap", err)
+		return fail.New(fail.SandboxUnavailable, hintUpgrade, "bwrap read no options: %w", err)
 	}
 	return nil
 }
@@ -479,5 +479,10 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 func internal(doing string, err error) error {
+	for _, short := range []error{unix.EMFILE, unix.ENFILE, unix.ENOSPC, unix.ENOMEM, unix.EAGAIN} {
+		if errors.Is(err, short) {
+			return fail.New(fail.SandboxUnavailable, hintBusy, "sandbox: %s: %w", doing, err)
+		}
+	}
 	return fail.New(fail.Internal, "", "sandbox: %s: %w", doing, err)
 }

@@ -41,7 +41,7 @@ func (s *Store) MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return ioError(err)
 	}
-	if strings.HasPrefix(dir, s.Root) {
+	if within(dir, s.Root) {
 		path := filepath.Join(s.Root, "README")
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return s.WriteFile(path, []byte(readme), Renamed)
@@ -76,6 +76,7 @@ func (s *Store) write(path string, data []byte, sync Sync, place func(from, to s
 	if err := s.MakeDir(dir); err != nil {
 		return err
 	}
+	s.sweep(dir)
 	var name [8]byte
 	rand.Read(name[:])
 	temp := filepath.Join(dir, tempPrefix+hex.EncodeToString(name[:]))
@@ -120,9 +121,24 @@ func writeTemp(temp string, data []byte, sync Sync) error {
 	return f.Close()
 }
 
-// Sweep removes the temporary files in dir that are older than an hour: what a
-// killed writer left. The next writer of a directory calls it.
-func (s *Store) Sweep(dir string) {
+// sweepEvery is how often a directory is looked over for what killed writers
+// left: often enough, and no cost to those in between.
+const sweepEvery = time.Hour
+
+// sweep removes the temporary files in dir that are older than an hour, if that
+// was not done within the last. A marker's time says when it was.
+func (s *Store) sweep(dir string) {
+	marker := filepath.Join(dir, ".swept")
+	now := s.Now()
+	if fi, err := os.Lstat(marker); err == nil && now.Sub(fi.ModTime()) < sweepEvery && fi.ModTime().Before(now.Add(sweepEvery)) {
+		return
+	}
+	f, err := os.OpenFile(marker, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return
+	}
+	f.Close()
+	os.Chtimes(marker, now, now)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
@@ -131,16 +147,25 @@ func (s *Store) Sweep(dir string) {
 		if !strings.HasPrefix(e.Name(), tempPrefix) {
 			continue
 		}
-		if fi, err := e.Info(); err == nil && s.Now().Sub(fi.ModTime()) > tempAge {
+		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > tempAge {
 			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }
 
+// ErrTooLarge is the cause of an error of ReadFile about a file over its limit.
+var ErrTooLarge = errors.New("too large")
+
 // ReadFile returns a regular file of at most limit bytes, never following a
 // link at its end. The error is fs.ErrNotExist where there is none, else of
 // kind io_error.
-func ReadFile(path string, limit int) ([]byte, error) {
+func ReadFile(path string, limit int) ([]byte, error) { return readFile(path, limit, false) }
+
+// ReadOwn is ReadFile for a file that decides what may be done: another user
+// must neither own it nor be able to write it.
+func ReadOwn(path string, limit int) ([]byte, error) { return readFile(path, limit, true) }
+
+func readFile(path string, limit int, own bool) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -156,8 +181,13 @@ func ReadFile(path string, limit int) ([]byte, error) {
 	if !fi.Mode().IsRegular() {
 		return nil, fail.New(fail.IOError, "", "read %q: not a regular file", path)
 	}
+	if own {
+		if err := owned(path, fi); err != nil {
+			return nil, err
+		}
+	}
 	if fi.Size() > int64(limit) {
-		return nil, fail.New(fail.IOError, "", "read %q: %d bytes, at most %d", path, fi.Size(), limit)
+		return nil, fail.New(fail.IOError, "", "read %q: %d bytes, at most %d: %w", path, fi.Size(), limit, ErrTooLarge)
 	}
 	b := make([]byte, 0, fi.Size()+1)
 	for {

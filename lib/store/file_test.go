@@ -170,7 +170,7 @@ func TestReadFile(t *testing.T) {
 	for name, want := range map[string]string{
 		"empty":    "0 bytes",
 		"ten":      "10 bytes",
-		"eleven":   `io_error read "` + at("eleven") + `": 11 bytes, at most 10`,
+		"eleven":   `io_error read "` + at("eleven") + `": 11 bytes, at most 10: too large`,
 		"link":     "io_error open " + at("link") + ": too many levels of symbolic links",
 		"dangling": "io_error open " + at("dangling") + ": too many levels of symbolic links",
 		"dir":      `io_error read "` + at("dir") + `": not a regular file`,
@@ -191,6 +191,9 @@ func TestReadFile(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
+	}
+	if _, err := ReadFile(at("eleven"), 10); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v", err)
 	}
 	// A file of /proc says it has no bytes, and has some.
 	if b, err := ReadFile("/proc/self/status", 1<<20); err != nil || len(b) < 100 {
@@ -341,14 +344,31 @@ func TestSweep(t *testing.T) {
 	if err := os.Chtimes(filepath.Dir(sub), now, now.Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	st.Sweep(dir)
-	st.Sweep(filepath.Join(st.Root, "missing"))
+	st.sweep(dir)
+	st.sweep(filepath.Join(st.Root, "missing"))
 	entries, _ := os.ReadDir(dir)
 	var left []string
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	if got := strings.Join(left, " "); got != ".lock .new-future .new-young new-x x.json" {
+	if got := strings.Join(left, " "); got != ".lock .new-future .new-young .swept new-x x.json" {
 		t.Errorf("left: %s", got)
+	}
+	// Looked over once, it is left alone for an hour.
+	late := filepath.Join(dir, ".new-late")
+	if err := errors.Join(os.WriteFile(late, nil, 0o600), os.Chtimes(late, now, now.Add(-2*time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		gone  bool
+	}{{59 * time.Minute, false}, {61 * time.Minute, true}} {
+		now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).Add(c.after)
+		if err := st.WriteFile(filepath.Join(dir, "y.json"), nil, Renamed); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(late); (err != nil) != c.gone {
+			t.Errorf("after %s: %v", c.after, err)
+		}
 	}
 }

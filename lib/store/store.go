@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -26,7 +27,8 @@ type Store struct {
 
 const readme = `This directory is the store of Forge, a toolkit whose tools are registered while
 they are needed. forge-store(5) tells what each file is. Do not edit files under
-audit/ or tools/: their digests would no longer fit, and nothing would run.
+audit/, which would read as tampering, nor under tools/: an edited tool does not
+run.
 `
 
 // Open returns the store at home, an absolute path. Errors: io_error if another
@@ -46,7 +48,19 @@ func Open(home string) (*Store, error) {
 	if !fi.IsDir() {
 		return nil, fail.New(fail.IOError, "set FORGE_HOME to a directory", "store %q: not a directory", s.Root)
 	}
-	return s, owned(s.Root, fi)
+	if err := owned(s.Root, fi); err != nil {
+		return s, err
+	}
+	// Who can write one of these decides what runs.
+	for _, dir := range []string{"tools", "ledger", "sessions", "keys"} {
+		path := filepath.Join(s.Root, dir)
+		if fi, err := os.Lstat(path); err == nil {
+			if err := owned(path, fi); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, nil
 }
 
 // owned refuses what the effective user does not own or others may write.
@@ -79,8 +93,44 @@ func (s *Store) Segment(n int) string {
 	return filepath.Join(s.Audit(), fmt.Sprintf("audit-%06d.jsonl", n))
 }
 
+// NextSegment is where segment n stands until the one before it has ended.
+func (s *Store) NextSegment(n int) string { return s.Segment(n) + ".tmp" }
+
+// Segments lists the numbers of the chain's segments, rising; pending is that of
+// one that stands at NextSegment, 0 for none. There is no directory to a store
+// that never recorded anything: then the error is fs.ErrNotExist.
+func (s *Store) Segments() (numbers []int, pending int, err error) {
+	entries, err := os.ReadDir(s.Audit())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
+	}
+	if err != nil {
+		return nil, 0, ioError(err)
+	}
+	for _, e := range entries {
+		var n int
+		if _, err := fmt.Sscanf(e.Name(), "audit-%06d.jsonl", &n); err != nil || n < 1 {
+			continue
+		}
+		switch e.Name() {
+		case filepath.Base(s.Segment(n)):
+			numbers = append(numbers, n)
+		case filepath.Base(s.NextSegment(n)):
+			pending = n
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, pending, nil
+}
+
 // AuditFile is a file of the chain's directory: id, lock, FAILED.
 func (s *Store) AuditFile(name string) string { return filepath.Join(s.Audit(), name) }
+
+// Checkpoints is the directory of the signed notes about the chain.
+func (s *Store) Checkpoints() string { return filepath.Join(s.Audit(), "checkpoints") }
+
+// Keys is the directory of signing keys.
+func (s *Store) Keys() string { return filepath.Join(s.Root, "keys") }
 
 // LedgerDir holds one file a recorded definition.
 func (s *Store) LedgerDir() string { return filepath.Join(s.Root, "ledger") }
@@ -89,6 +139,9 @@ func (s *Store) LedgerDir() string { return filepath.Join(s.Root, "ledger") }
 func (s *Store) Ledger(digest string) string {
 	return filepath.Join(s.LedgerDir(), digest+".json")
 }
+
+// Config is the operator's preferences.
+func (s *Store) Config() string { return filepath.Join(s.Root, "config.toml") }
 
 // Policy is the operator's policy.
 func (s *Store) Policy() string { return filepath.Join(s.Root, "policy.json") }
@@ -156,48 +209,56 @@ type Where struct {
 }
 
 // Places lists the scopes that exist for w, narrowest first; user always does.
-// Errors: io_error for a .forge that others may write to.
-func (s *Store) Places(w Where) ([]Place, error) {
-	var out []Place
+// ignored says why a project that is there does not count, nil for none.
+func (s *Store) Places(w Where) (places []Place, ignored error) {
 	if w.Session != "" {
 		root := filepath.Join(s.Root, "sessions", w.Session)
 		if w.Task != "" {
-			out = append(out, Place{Task, filepath.Join(root, "tasks", w.Task)})
+			places = append(places, Place{Task, filepath.Join(root, "tasks", w.Task)})
 		}
-		out = append(out, Place{Session, root})
+		places = append(places, Place{Session, root})
 	}
-	project, err := s.project(w)
-	if err != nil {
-		return nil, err
-	}
+	project, ignored := s.project(w)
 	if project != "" {
-		out = append(out, Place{Project, project})
+		places = append(places, Place{Project, project})
 	}
-	return append(out, Place{User, s.Root}), nil
+	return append(places, Place{User, s.Root}), ignored
 }
 
 // project finds the nearest .forge upward from the working directory: never at
 // or above HOME, never across a file-system border, never the store itself, and
-// only one that the caller owns and nobody else may write.
-func (s *Store) project(w Where) (string, error) {
-	found := ""
-	err := upward(w, func(dir string) (bool, error) {
+// only one that the caller owns and nobody else may write, its tools/ too.
+func (s *Store) project(w Where) (found string, ignored error) {
+	upward(w, func(dir string) bool {
 		path := filepath.Join(dir, ".forge")
 		fi, err := os.Lstat(path)
 		if err != nil || !fi.IsDir() {
-			return false, nil
+			return false
 		}
 		if self, err := os.Stat(s.Root); err == nil && os.SameFile(self, fi) {
-			return false, nil
+			return false
 		}
-		if owned(path, fi) != nil {
-			return false, nil
+		err = owned(path, fi)
+		if tools, lerr := os.Lstat(filepath.Join(path, "tools")); err == nil && lerr == nil {
+			err = owned(filepath.Join(path, "tools"), tools)
+		}
+		if err != nil {
+			if ignored == nil {
+				ignored = err
+			}
+			return false
 		}
 		found = path
-		return true, nil
+		return true
 	})
-	return found, err
+	if found != "" {
+		ignored = nil
+	}
+	return found, ignored
 }
+
+// What a project's directory holds of ours that is not the project's.
+const projectIgnore = ".gitignore\n.lock\n.new-*\n.swept\n"
 
 // NewProject makes .forge beside the nearest .git and returns its place.
 // Errors: those of ProjectToBe, io_error.
@@ -206,26 +267,32 @@ func (s *Store) NewProject(w Where) (Place, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := os.Mkdir(p.Root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(p.Root, 0o700); errors.Is(err, fs.ErrExist) {
+		if found, _ := s.project(w); found != p.Root { // a link, a file: not made meanwhile by another
+			return Place{}, fail.New(fail.IOError, "", "%q: not a directory", p.Root)
+		}
+		return p, nil
+	} else if err != nil {
 		return Place{}, ioError(err)
 	}
-	return p, nil
+	return p, s.WriteFile(filepath.Join(p.Root, ".gitignore"), []byte(projectIgnore), Renamed)
 }
 
 // ProjectToBe returns the place that NewProject would make. Errors: not_found
-// where there is no .git, with the mkdir to type.
+// where there is no .git, with the mkdir to type; io_error for a .forge that is
+// there and does not count.
 func (s *Store) ProjectToBe(w Where) (Place, error) {
+	if _, ignored := s.project(w); ignored != nil {
+		return Place{}, ignored
+	}
 	found := ""
-	err := upward(w, func(dir string) (bool, error) {
+	upward(w, func(dir string) bool {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
-			return false, nil
+			return false
 		}
 		found = filepath.Join(dir, ".forge")
-		return true, nil
+		return true
 	})
-	if err != nil {
-		return Place{}, err
-	}
 	if found == "" || found == s.Root {
 		return Place{}, fail.New(fail.NotFound, "mkdir -m 700 "+filepath.Join(w.Dir, ".forge"), "project scope: no .git above %q and below your home", w.Dir)
 	}
@@ -234,9 +301,9 @@ func (s *Store) ProjectToBe(w Where) (Place, error) {
 
 // upward calls visit for the working directory and those above it, on one file
 // system, until visit returns true or HOME or a directory above HOME is met.
-func upward(w Where, visit func(dir string) (bool, error)) error {
+func upward(w Where, visit func(dir string) bool) {
 	if w.Home == "" || w.Dir == "" {
-		return nil
+		return
 	}
 	home, err := filepath.EvalSymlinks(w.Home)
 	if err != nil {
@@ -244,26 +311,23 @@ func upward(w Where, visit func(dir string) (bool, error)) error {
 	}
 	dir, err := filepath.EvalSymlinks(w.Dir)
 	if err != nil {
-		return nil // the directory is gone: no project
+		return // the directory is gone: no project
 	}
 	var first syscall.Stat_t
 	if err := syscall.Stat(dir, &first); err != nil {
-		return nil
+		return
 	}
 	for {
 		if within(home, dir) {
-			return nil
+			return
 		}
 		var st syscall.Stat_t
-		if err := syscall.Stat(dir, &st); err != nil || st.Dev != first.Dev {
-			return nil
-		}
-		if done, err := visit(dir); done || err != nil {
-			return err
+		if err := syscall.Stat(dir, &st); err != nil || st.Dev != first.Dev || visit(dir) {
+			return
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return nil
+			return
 		}
 		dir = up
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,6 +89,10 @@ func TestLayout(t *testing.T) {
 		st.Audit():                          "/h/audit",
 		st.Segment(1):                       "/h/audit/audit-000001.jsonl",
 		st.Segment(123456):                  "/h/audit/audit-123456.jsonl",
+		st.NextSegment(2):                   "/h/audit/audit-000002.jsonl.tmp",
+		st.Checkpoints():                    "/h/audit/checkpoints",
+		st.Keys():                           "/h/keys",
+		st.Config():                         "/h/config.toml",
 		st.AuditFile("id"):                  "/h/audit/id",
 		st.Ledger("ab"):                     "/h/ledger/ab.json",
 		st.Policy():                         "/h/policy.json",
@@ -137,9 +142,13 @@ func TestPlaces(t *testing.T) {
 	if err := os.Symlink(home, way); err != nil {
 		t.Fatal(err)
 	}
+	shared := mkdir(t, 0o755, home, "shared")
+	mkdir(t, 0o702, shared, ".forge", "tools")
+	within := mkdir(t, 0o755, home, "work", "within")
+	mkdir(t, 0o720, within, ".forge")
 	for name, c := range map[string]struct {
 		w    Where
-		want string // scopes and where the project is
+		want string // scopes, where the project is, and which is ignored
 	}{
 		"nothing":                  {Where{Dir: plain, Home: home}, "user"},
 		"session":                  {Where{Session: "s", Dir: plain, Home: home}, "session user"},
@@ -148,7 +157,9 @@ func TestPlaces(t *testing.T) {
 		"project":                  {Where{Dir: filepath.Join(home, "work"), Home: home}, "project=" + project + " user"},
 		"project above":            {Where{Session: "s", Dir: work, Home: home}, "session project=" + project + " user"},
 		"the nearest":              {Where{Dir: inner, Home: home}, "project=" + inner + "/.forge user"},
-		"others may write":         {Where{Dir: open, Home: home}, "user"},
+		"others may write":         {Where{Dir: open, Home: home}, "user, not " + open + "/.forge"},
+		"others may write tools":   {Where{Dir: shared, Home: home}, "user, not " + shared + "/.forge/tools"},
+		"below, others may write":  {Where{Dir: within, Home: home}, "project=" + project + " user"},
 		"a link":                   {Where{Dir: linked, Home: home}, "user"},
 		"a file":                   {Where{Dir: file, Home: home}, "user"},
 		"home itself":              {Where{Dir: home, Home: home}, "user"},
@@ -161,11 +172,7 @@ func TestPlaces(t *testing.T) {
 		"through a link to it":     {Where{Dir: filepath.Join(way, "work"), Home: home}, "project=" + project + " user"},
 		"home that does not exist": {Where{Dir: inner, Home: "/nowhere"}, "project=" + inner + "/.forge user"},
 	} {
-		places, err := st.Places(c.w)
-		if err != nil {
-			t.Errorf("%s: %s", name, err)
-			continue
-		}
+		places, ignored := st.Places(c.w)
 		var got []string
 		for _, p := range places {
 			word := string(p.Scope)
@@ -174,7 +181,15 @@ func TestPlaces(t *testing.T) {
 			}
 			got = append(got, word)
 		}
-		if g := strings.Join(got, " "); g != c.want {
+		g := strings.Join(got, " ")
+		if e := fail.Of(ignored); e != nil {
+			path := strings.TrimPrefix(e.Hint, "chmod go-w ")
+			if e.Kind != fail.IOError || !strings.HasPrefix(e.Message, strconv.Quote(path)+": others may write to it (mode 07") {
+				t.Errorf("%s: %s, hint %s", name, e, e.Hint)
+			}
+			g += ", not " + path
+		}
+		if g != c.want {
 			t.Errorf("%s: %s, want %s", name, g, c.want)
 		}
 	}
@@ -194,8 +209,9 @@ func TestPlaces(t *testing.T) {
 		if err := os.Chown(project, 12345, 0); err != nil {
 			t.Fatal(err)
 		}
-		if places, _ := st.Places(Where{Dir: work, Home: home}); len(places) != 1 {
-			t.Errorf("another's directory is a project: %v", places)
+		places, ignored := st.Places(Where{Dir: work, Home: home})
+		if len(places) != 1 || fail.KindOf(ignored) != fail.IOError || !strings.Contains(ignored.Error(), "owned by uid 12345") {
+			t.Errorf("another's directory is a project: %v, ignored %v", places, ignored)
 		}
 	}
 }
@@ -213,9 +229,9 @@ func TestBorder(t *testing.T) {
 		t.Fatal("/dev/shm is no file system of its own here")
 	}
 	visited := []string{}
-	upward(Where{Dir: dir, Home: "/nowhere"}, func(d string) (bool, error) {
+	upward(Where{Dir: dir, Home: "/nowhere"}, func(d string) bool {
 		visited = append(visited, d)
-		return false, nil
+		return false
 	})
 	if got := strings.Join(visited, " "); got != dir+" /dev/shm" {
 		t.Errorf("visited %s", got)
@@ -228,7 +244,10 @@ func TestNewProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := mkdir(t, 0o755, tmp, "home")
-	st := &Store{Root: filepath.Join(home, ".forge")}
+	st, err := Open(filepath.Join(home, ".forge"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	deep := mkdir(t, 0o755, home, "repo", "a", "b")
 	mkdir(t, 0o755, home, "repo", ".git")
 	w := Where{Dir: deep, Home: home}
@@ -249,6 +268,9 @@ func TestNewProject(t *testing.T) {
 	if fi, err := os.Lstat(want); err != nil || fi.Mode() != 0o700|os.ModeDir {
 		t.Errorf("%v %v", fi, err)
 	}
+	if b, err := os.ReadFile(filepath.Join(want, ".gitignore")); err != nil || string(b) != ".gitignore\n.lock\n.new-*\n.swept\n" {
+		t.Errorf("%q %v", b, err)
+	}
 
 	plain := mkdir(t, 0o755, home, "plain")
 	mkdir(t, 0o755, home, ".git") // home itself is never looked at
@@ -259,5 +281,32 @@ func TestNewProject(t *testing.T) {
 			e.Message != "project scope: no .git above "+strconv.Quote(dir)+" and below your home" {
 			t.Errorf("%s: %v", dir, e)
 		}
+	}
+
+	// What has the name and is no directory is not written through.
+	elsewhere := mkdir(t, 0o700, tmp, "elsewhere")
+	link := mkdir(t, 0o755, home, "link")
+	mkdir(t, 0o755, link, ".git")
+	file := mkdir(t, 0o755, home, "file")
+	mkdir(t, 0o755, file, ".git")
+	if err := errors.Join(os.Symlink(elsewhere, filepath.Join(link, ".forge")), os.WriteFile(filepath.Join(file, ".forge"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{link, file} {
+		_, err := st.NewProject(Where{Dir: dir, Home: home})
+		if fail.KindOf(err) != fail.IOError || err.Error() != strconv.Quote(dir+"/.forge")+": not a directory" {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) > 0 {
+		t.Errorf("%v %v", entries, err)
+	}
+	// One that others may write to is told, not taken.
+	open := mkdir(t, 0o755, home, "open")
+	mkdir(t, 0o755, open, ".git")
+	mkdir(t, 0o770, open, ".forge")
+	_, err = st.NewProject(Where{Dir: open, Home: home})
+	if e := fail.Of(err); e == nil || e.Kind != fail.IOError || e.Hint != "chmod go-w "+open+"/.forge" {
+		t.Errorf("%+v", e)
 	}
 }

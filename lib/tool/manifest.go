@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -36,6 +37,9 @@ var manifestMembers = []string{"name", "description", "runtime", "impl_file", "i
 // ParseManifest reads tool.toml. Errors are of kind bad_input and name the
 // line; a runtime that is not known is runtime_unavailable.
 func ParseManifest(text []byte) (Manifest, error) {
+	if err := checkTOML(text); err != nil {
+		return Manifest{}, fail.New(fail.BadInput, "write a large schema as schema.json beside it", "tool.toml %w", err)
+	}
 	var f struct {
 		Name        string         `toml:"name"`
 		Description string         `toml:"description"`
@@ -88,6 +92,40 @@ func ParseManifest(text []byte) (Manifest, error) {
 		return Manifest{}, fail.New(fail.BadInput, "keep the file beside tool.toml", "tool.toml: impl_file %q is not a file name", m.ImplFile)
 	}
 	return m, nil
+}
+
+const (
+	maxTOML  = 256 << 10
+	maxDepth = 64 // brackets within each other, dots in a key
+)
+
+// checkTOML refuses what the parser takes without bound: it recurses into
+// brackets, and a dotted key costs it the square of its parts. It does not look
+// for strings, in which so many brackets or dots have no place either.
+func checkTOML(text []byte) error {
+	if len(text) > maxTOML {
+		return fmt.Errorf("is more than %d bytes", maxTOML)
+	}
+	depth, n := 0, 0
+	for line := range bytes.Lines(text) {
+		n++
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				depth++
+			case ']', '}':
+				depth = max(0, depth-1)
+			}
+			if depth > maxDepth {
+				return fmt.Errorf("line %d: brackets nested deeper than %d", n, maxDepth)
+			}
+		}
+		key, _, _ := bytes.Cut(line, []byte("="))
+		if bytes.Count(key, []byte(".")) > maxDepth {
+			return fmt.Errorf("line %d: a key of more than %d parts", n, maxDepth)
+		}
+	}
+	return nil
 }
 
 // fromTOML turns what toml decodes into a Value, members sorted by name.

@@ -38,5 +38,9 @@ func RuntimeOf(name string) (Runtime, error) {
 	case name == "node":
 		return Runtime{name, []string{"/usr/bin/node"}, "tool.cjs", "node"}, nil
 	}
-	return Runtime{}, fail.New(fail.RuntimeUnavailable, "the runtimes are: python3, python3.N, bash, node", "runtime %q is not known", name)
+	hint := "the runtimes are: python3, python3.N, bash, node"
+	if near, ok := map[string]string{"python": "python3", "python2": "python3", "sh": "bash", "shell": "bash", "nodejs": "node", "javascript": "node", "js": "node"}[name]; ok {
+		hint = "write " + near + "; " + hint
+	}
+	return Runtime{}, fail.New(fail.RuntimeUnavailable, hint, "runtime %q is not known", name)
 }

@@ -207,13 +207,13 @@ func TestCases(t *testing.T) {
 	}{
 		"A26, A27 cut within line 91": {
 			func(t *testing.T, st *store.Store) { write(t, st, cut(split(read(t, st)))) },
-			"attention torn_tail 91", "", "intact 92; line 91 was not written whole, and a later record says so",
+			"attention torn_tail 91", "", "intact 92; audit-000001.jsonl:91 was not written whole, and a later record says so",
 		},
 		"A28 NULs for 91 to 100": {
 			func(t *testing.T, st *store.Store) {
 				write(t, st, append(bytes.Join(split(read(t, st))[:90], nil), make([]byte, 5000)...))
 			},
-			"attention torn_tail 91", "", "intact 92; line 91 was not written whole, and a later record says so",
+			"attention torn_tail 91", "", "intact 92; audit-000001.jsonl:91 was not written whole, and a later record says so",
 		},
 		"A29 the kept fragment edited": {
 			func(t *testing.T, st *store.Store) {
@@ -295,7 +295,7 @@ func TestCases(t *testing.T) {
 		},
 		"A41 cut to nothing": {
 			func(t *testing.T, st *store.Store) { write(t, st, nil) },
-			"tampered identity 1", "the last line does not verify", "tampered identity 1",
+			"tampered empty_segment 1", "the last line does not verify", "tampered empty_segment 1",
 		},
 		"the id gone": {
 			func(t *testing.T, st *store.Store) { os.Remove(st.AuditFile("id")) },
@@ -379,7 +379,7 @@ func TestHealEveryCut(t *testing.T) {
 	for end := from; end <= len(whole); end++ {
 		write(t, st, whole[:end])
 		add(t, tr, Record{Event: "x.next"})
-		want := "intact 4; line 3 was not written whole, and a later record says so"
+		want := "intact 4; audit-000001.jsonl:3 was not written whole, and a later record says so"
 		switch end {
 		case from:
 			want = "intact 3"
@@ -444,7 +444,7 @@ func TestLongFragment(t *testing.T) {
 			t.Errorf("%d bytes: %v", c.n, err)
 		}
 		got := verdict(t, st)
-		if strings.HasPrefix(got, "intact 5; line 4 was not") != c.ok || !c.ok && !strings.HasPrefix(got, "tampered frame 4") {
+		if strings.HasPrefix(got, "intact 5; audit-000001.jsonl:4 was not") != c.ok || !c.ok && !strings.HasPrefix(got, "tampered frame 4") {
 			t.Errorf("%d bytes: %s", c.n, got)
 		}
 	}

@@ -31,6 +31,11 @@ type Severity string
 const (
 	Genesis         Event = "audit.genesis"
 	TornEvent       Event = "audit.torn"
+	SegmentEvent    Event = "audit.segment"
+	RotateEvent     Event = "audit.rotate"
+	PrunedEvent     Event = "audit.pruned"
+	RecoveredEvent  Event = "audit.recovered"
+	CheckpointEvent Event = "audit.checkpoint"
 	Created         Event = "forge.created"
 	Replaced        Event = "forge.replaced"
 	Removed         Event = "forge.removed"
@@ -131,7 +136,7 @@ func CheckForeign(ev string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_')
 	}
 	if !ok {
-		return fail.New(fail.BadInput, "write your program's own prefix, a dot and a word, such as deploy.started", "event %q", ev)
+		return fail.New(fail.BadInput, "write your program's own prefix, a dot and a word, such as deploy.started", "event %q is not prefix.word", ev)
 	}
 	if slices.ContainsFunc(Events, func(r Row) bool {
 		ours, _, _ := strings.Cut(string(r.Event), ".")
@@ -172,13 +177,10 @@ func TornOf(payload []byte) (chain.Torn, bool) {
 	return p.Details, json.Unmarshal(payload, &p) == nil
 }
 
-// hasEvent says whether a payload is of that event, by its fixed place after ts:
-// no other member before it can hold the same bytes.
+// hasEvent says whether a payload is of that event.
 func hasEvent(payload []byte, ev Event) bool {
-	const mark = `","ev":"`
-	head := string(payload[:min(len(payload), 160)])
-	_, rest, ok := strings.Cut(head, mark)
-	return ok && strings.HasPrefix(rest, string(ev)+`"`)
+	_, got := stampAndEvent(payload)
+	return string(got) == string(ev)
 }
 
 // RefusalOf returns the event that records a refusal of that kind.

@@ -113,7 +113,7 @@ func split(b []byte) [][]byte { return bytes.SplitAfter(bytes.TrimSuffix(b, nil)
 // warns of beyond the standing warning.
 func verdict(t *testing.T, st *store.Store) string {
 	t.Helper()
-	r, err := Verify(st)
+	r, err := Verify(st, Options{})
 	if err != nil {
 		return err.Error()
 	}

@@ -1,12 +1,9 @@
 package trail
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,14 +25,16 @@ type Report struct {
 	Reason     chain.Reason `json:"reason,omitempty"`
 	Text       string       `json:"text,omitempty"` // the finding, for people
 	FirstBad   *Bad         `json:"first_bad,omitempty"`
+	Upto       uint64       `json:"upto,omitempty"` // rewritten: seq of the checkpoint that does not fit
 	Missing    uint64       `json:"missing,omitempty"`
 	Resumes    bool         `json:"resumes"`
 	Head       Head         `json:"head"`
 	Entries    uint64       `json:"entries"`
 	Bytes      int64        `json:"bytes"`
-	Unfinished []uint64     `json:"unfinished"` // seq of begins without an end
-	Running    []uint64     `json:"running"`    // begins young enough to be running
-	Trust      []string     `json:"trust"`
+	Since      uint64       `json:"since,omitempty"` // the walk began after this checkpoint
+	Unfinished []uint64     `json:"unfinished"`      // seq of begins without an end
+	Running    []uint64     `json:"running"`         // begins young enough to be running
+	Trust      []Trust      `json:"trust"`
 	Warnings   []string     `json:"warnings"`
 	MS         int64        `json:"ms"`
 }
@@ -50,8 +49,16 @@ type Bad struct {
 
 // Head is the last good line.
 type Head struct {
+	Seq     uint64 `json:"seq"`
+	Sha     string `json:"sha"`
+	Segment int    `json:"segment"`
+	End     int64  `json:"end"` // bytes of the segment up to and with it
+}
+
+// Trust is a checkpoint by a trusted key that the chain was held against.
+type Trust struct {
+	Key string `json:"key"`
 	Seq uint64 `json:"seq"`
-	Sha string `json:"sha"`
 }
 
 // The verdicts.
@@ -64,149 +71,389 @@ const (
 // Untrusted is printed with every verdict that no checkpoint backs.
 const Untrusted = "truncation and whole rewrite not checked (no checkpoint)"
 
-// Verify walks the whole chain of st. Errors mean that nothing could be told:
+// Options say how Verify works; the zero Options walk everything.
+type Options struct {
+	Strict          bool           // hold each payload to strict JSON, too
+	SinceCheckpoint bool           // begin after the newest checkpoint, if it fits
+	Notes           []chain.Signed // checkpoints by trusted keys
+	Store           bool           // hold ledger, tools and runs against the chain
+	Workers         int            // 0: as many as there are processors, at most 4
+	Progress        func(done, total int64)
+}
+
+// Verify walks the chain of st. Errors mean that nothing could be told:
 // not_found where there is no chain, io_error where it cannot be read safely.
-func Verify(st *store.Store) (*Report, error) {
+func Verify(st *store.Store, o Options) (*Report, error) {
 	began := time.Now()
-	path := st.Segment(1)
-	f, err := open(st, path)
+	log, err := snapshot(st)
+	if errors.Is(err, fs.ErrNotExist) && len(o.Notes) > 0 {
+		return gone(o.Notes), nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, missingLog(st, err)
 	}
-	defer f.Close()
-	size, err := lockedSize(st, f)
-	if err != nil {
-		return nil, err
+	var r *Report
+	if o.SinceCheckpoint {
+		r = since(st, log, o)
 	}
-	calls := openCalls{begun: map[string]begin{}}
-	r := &Report{Verdict: Intact, Trust: []string{}, Warnings: []string{Untrusted}, Unfinished: []uint64{}, Running: []uint64{}}
-	firstID := ""
-	each := func(l chain.Line, at chain.Place) {
-		r.Entries++
-		if at.Line == 1 {
-			firstID, _ = logID(l.Payload)
+	if r == nil {
+		if r, err = whole(st, log, o); err != nil {
+			return nil, err
 		}
-		calls.see(l)
-	}
-	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, chain.Start, chain.First(1))
-	if err := v.Read(io.NewSectionReader(f, 0, size)); err != nil {
-		return nil, fail.New(fail.IOError, "", "read %q: %w", path, err)
-	}
-	bad := v.End()
-	r.Head, r.Bytes = Head{v.Seq, v.Sha.String()}, v.Next().Offset
-	r.Unfinished, r.Running = calls.left(st.Now())
-	for _, p := range v.Torn {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("line %d was not written whole, and a later record says so", p.Line))
-	}
-	name := filepath.Base(path)
-	if bad == nil {
-		r.checkID(st, firstID, name)
-	} else {
-		b := bad
-		r.Verdict, r.Reason, r.Missing, r.Resumes = Tampered, b.Reason, b.Missing, b.Resumes
-		if b.Reason == chain.TornTail {
-			r.Verdict = Attention
-		}
-		r.FirstBad = &Bad{name, b.At.Line, b.At.Offset, b.At.Seq}
-		reason := string(b.Reason)
-		if b.Missing > 0 {
-			reason = fmt.Sprintf("%s(%d)", reason, b.Missing)
-		}
-		r.Text = fmt.Sprintf("%s:%d: %s: %s (seq %d, offset %d)", name, b.At.Line, reason, b.Text, b.At.Seq, b.At.Offset)
 	}
 	r.MS = time.Since(began).Milliseconds()
 	return r, nil
 }
 
-// checkID holds the first line against audit/id.
-func (r *Report) checkID(st *store.Store, first, segment string) {
+// logFiles is the chain's files and their sizes at one moment, taken while
+// nobody wrote, so that a record half written is not taken for a torn one.
+type logFiles struct {
+	numbers []int
+	sizes   []int64
+	pending int // the number of a segment that waits to appear, 0 for none
+	total   int64
+}
+
+func snapshot(st *store.Store) (*logFiles, error) {
+	if _, err := os.Lstat(st.Audit()); err != nil {
+		return nil, err
+	}
+	unlock, err := st.Lock(context.Background(), st.AuditFile("lock"), lockWait)
+	switch {
+	case errors.Is(err, unix.EROFS): // a snapshot: nobody writes
+	case err != nil:
+		return nil, err
+	default:
+		defer unlock()
+	}
+	l := &logFiles{}
+	if l.numbers, l.pending, err = st.Segments(); err != nil {
+		return nil, err
+	}
+	if len(l.numbers) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	for _, n := range l.numbers {
+		f, size, err := openSegment(st, n)
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		l.sizes = append(l.sizes, size)
+		l.total += size
+	}
+	return l, nil
+}
+
+func missingLog(st *store.Store, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, idErr := os.Lstat(st.AuditFile("id")); idErr == nil {
+		return fail.New(fail.NotFound, "restore it from a backup", "%s is missing, and audit/id says there was one", st.Segment(1))
+	}
+	return fail.New(fail.NotFound, "forge or call a tool first", "there is no trail at %s", st.Audit())
+}
+
+// gone is the verdict on a log of which only checkpoints are left.
+func gone(notes []chain.Signed) *Report {
+	r := newReport()
+	last := slices.MaxFunc(notes, func(a, b chain.Signed) int { return int(a.Seq) - int(b.Seq) })
+	r.trust(notes)
+	r.bad(&chain.Finding{Reason: chain.Truncated, At: chain.First(1), Missing: last.Seq, Text: "the log is gone, and a checkpoint knows it"})
+	return r
+}
+
+func newReport() *Report {
+	return &Report{Verdict: Intact, Trust: []Trust{}, Warnings: []string{}, Unfinished: []uint64{}, Running: []uint64{}}
+}
+
+func newWalker(st *store.Store, o Options, total int64) *walker {
+	w := &walker{st: st, workers: workersFor(o.Workers), want: map[uint64]string{}, store: o.Store}
+	w.facts = w.newFacts()
+	if o.Strict {
+		w.strict = strictJSON
+	}
+	for _, n := range o.Notes {
+		w.want[n.Seq] = n.Sha
+	}
+	done := int64(0)
+	if o.Progress != nil {
+		w.progress = func(n int64) {
+			done += n
+			o.Progress(done, total)
+		}
+	}
+	return w
+}
+
+// whole walks every segment from the first line there is.
+func whole(st *store.Store, log *logFiles, o Options) (*Report, error) {
+	w := newWalker(st, o, log.total)
+	w.state, w.at = chain.Start, chain.First(log.numbers[0])
+	var headless chain.State
+	if log.numbers[0] != 1 {
+		// What was pruned is not here: begin where the first line says.
+		first, err := firstLine(st, log.numbers[0])
+		if err != nil {
+			return nil, err
+		}
+		if first.Seq > 0 {
+			w.state = chain.State{Seq: first.Seq - 1, Sha: first.Prev}
+		}
+		headless = w.state
+	}
+	bad, err := w.walk(log)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport()
+	r.fill(w, bad)
+	if headless != (chain.State{}) {
+		r.headless(w, headless, log.numbers[0], o.Notes)
+	}
+	r.identity(st, log, o.Notes)
+	r.checkpoints(w, o.Notes)
+	r.trust(o.Notes)
+	if o.Store && r.Verdict == Intact {
+		if err := r.store(st, w.facts.store); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// walk walks the segments from w.at on and returns the first bad line.
+func (w *walker) walk(log *logFiles) (*chain.Finding, error) {
+	var empty *chain.Finding
+	for i, n := range log.numbers {
+		if n < w.at.Segment {
+			continue
+		}
+		if n > w.at.Segment {
+			w.enter(n)
+		}
+		if log.sizes[i] == 0 && empty == nil {
+			empty = &chain.Finding{Reason: chain.EmptySegment, At: chain.Place{Segment: n, Line: 1, Seq: w.state.Seq + 1}, Text: "the segment is empty"}
+		}
+		f, _, err := openSegment(w.st, n)
+		if err != nil {
+			return nil, err
+		}
+		err = w.segment(f, log.sizes[i])
+		f.Close()
+		if err != nil {
+			return nil, fail.New(fail.IOError, "", "read %q: %w", w.st.Segment(n), err)
+		}
+	}
+	bad := w.end()
+	if bad == nil || empty != nil && bad.At.Segment > empty.At.Segment {
+		bad = empty
+	}
+	if bad == nil && w.facts.last == RotateEvent {
+		bad = w.dangling(log)
+	}
+	return bad, nil
+}
+
+// enter goes on with segment n, whose lines are counted anew.
+func (w *walker) enter(n int) {
+	w.at = chain.First(n)
+	if w.slow == nil {
+		return
+	}
+	w.slow.NextSegment(n)
+	if w.slow.Bad == nil { // only torn lines, each named by a later record
+		w.leaveSlow()
+		w.at = chain.First(n)
+	}
+}
+
+// leaveSlow takes over from a verifier that found nothing.
+func (w *walker) leaveSlow() {
+	w.state, w.at = w.slow.State, w.slow.Next()
+	w.torn = append(w.torn, w.slow.Torn...)
+	w.slow = nil
+}
+
+func (w *walker) end() *chain.Finding {
+	if w.slow == nil {
+		return nil
+	}
+	bad := w.slow.End()
+	w.leaveSlow()
+	return bad
+}
+
+// dangling judges a log that ends in audit.rotate.
+func (w *walker) dangling(log *logFiles) *chain.Finding {
+	at := chain.First(w.at.Segment + 1)
+	at.Seq = w.state.Seq + 1
+	if log.pending == at.Segment {
+		b, err := store.ReadFile(w.st.NextSegment(at.Segment), chain.MaxLine)
+		if l, reason := chain.Parse(b); err == nil && reason == "" && l.Prev == w.state.Sha && l.Seq == at.Seq {
+			return &chain.Finding{Reason: chain.RotationIncomplete, At: at, Text: "a writer stopped between two segments; the next record goes on"}
+		}
+	}
+	return &chain.Finding{Reason: chain.Truncated, At: at, Text: "the segment that audit.rotate names is gone"}
+}
+
+// firstLine reads the first line of a segment; zero where it does not stand.
+func firstLine(st *store.Store, n int) (chain.Line, error) {
+	f, size, err := openSegment(st, n)
+	if err != nil {
+		return chain.Line{}, err
+	}
+	defer f.Close()
+	buf := make([]byte, min(size, chain.MaxLine))
+	if _, err := f.ReadAt(buf, 0); err != nil {
+		return chain.Line{}, fail.New(fail.IOError, "", "read %q: %w", f.Name(), err)
+	}
+	text, _, _ := strings.Cut(string(buf), "\n")
+	l, reason := chain.Parse([]byte(text + "\n"))
+	if reason != "" {
+		return chain.Line{}, nil
+	}
+	return l, nil
+}
+
+// fill takes over what a walk found.
+func (r *Report) fill(w *walker, bad *chain.Finding) {
+	r.Head = Head{w.state.Seq, w.state.Sha.String(), w.at.Segment, w.at.Offset}
+	r.Entries, r.Bytes = w.entries, w.bytes
+	for _, p := range w.torn {
+		r.warn("%s:%d was not written whole, and a later record says so", segmentName(p.Segment), p.Line)
+	}
+	for _, p := range w.facts.back {
+		r.warn("clock_back: %s:%d (seq %d) is earlier than the line before", segmentName(p.Segment), p.Line, p.Seq)
+	}
+	r.calls(w.facts.open, w.st.Now())
+	r.bad(bad)
+}
+
+func (r *Report) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+func segmentName(n int) string { return fmt.Sprintf("audit-%06d.jsonl", n) }
+
+// bad makes f the finding; nil leaves the report as it is.
+func (r *Report) bad(f *chain.Finding) {
+	if f == nil {
+		return
+	}
+	r.Verdict, r.Reason, r.Missing, r.Resumes = Tampered, f.Reason, f.Missing, f.Resumes
+	if f.Reason == chain.TornTail || f.Reason == chain.RotationIncomplete {
+		r.Verdict = Attention
+	}
+	name := segmentName(f.At.Segment)
+	r.FirstBad = &Bad{name, f.At.Line, f.At.Offset, f.At.Seq}
+	reason := string(f.Reason)
+	if f.Missing > 0 {
+		reason = fmt.Sprintf("%s(%d)", reason, f.Missing)
+	}
+	r.Text = fmt.Sprintf("%s:%d: %s: %s (seq %d, offset %d)", name, f.At.Line, reason, f.Text, f.At.Seq, f.At.Offset)
+}
+
+// calls splits the open begins into those that never ended and those young
+// enough to be running.
+func (r *Report) calls(open map[runID]begin, now time.Time) {
+	longest := time.Duration(tool.MaxLimits.WallS)*time.Second + time.Minute
+	for _, b := range open {
+		when, _ := time.Parse(time.RFC3339Nano, string(b.when[:]))
+		if now.Sub(when) < longest {
+			r.Running = append(r.Running, b.seq)
+		} else {
+			r.Unfinished = append(r.Unfinished, b.seq)
+		}
+	}
+	slices.Sort(r.Unfinished)
+	slices.Sort(r.Running)
+}
+
+// identity holds the first line against audit/id and the checkpoints.
+func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) {
+	if r.Verdict == Tampered {
+		return
+	}
 	b, err := store.ReadFile(st.AuditFile("id"), 1<<10)
 	id := strings.TrimSpace(string(b))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) && len(notes) == 0 {
 		r.Verdict, r.Reason = Attention, chain.Identity
 		r.Text = "audit/id is missing; the next record writes it again"
-	case err != nil || id != first || r.Entries == 0:
-		r.Verdict, r.Reason = Tampered, chain.Identity
-		r.FirstBad = &Bad{segment, 1, 0, 1}
-		r.Text = fmt.Sprintf("%s:1: identity: the chain is %q and audit/id says %q (seq 1, offset 0)", segment, first, id)
+		return
 	}
-}
-
-func open(st *store.Store, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if _, idErr := os.Lstat(st.AuditFile("id")); idErr == nil {
-			return nil, fail.New(fail.NotFound, "restore it from a backup", "%s is missing, and audit/id says there was one", path)
+	if log.numbers[0] == 1 {
+		l, _ := firstLine(st, 1)
+		own, _ := logID(l.Payload)
+		if id != own && !errors.Is(err, fs.ErrNotExist) {
+			r.bad(&chain.Finding{Reason: chain.Identity, At: chain.Place{Segment: 1, Line: 1, Seq: 1}, Text: fmt.Sprintf("the chain is %q and audit/id says %q", own, id)})
+			return
 		}
-		return nil, fail.New(fail.NotFound, "forge or call a tool first", "there is no trail at %s", st.Audit())
-	case err != nil:
-		return nil, fail.New(fail.IOError, "", "%w", err)
+		id = own
 	}
-	if _, err := safe(f); err != nil {
-		f.Close()
-		e := fail.Of(err)
-		return nil, fail.New(fail.IOError, e.Hint, "%s: %w", path, err)
-	}
-	return f, nil
-}
-
-// lockedSize returns the size of a segment while nobody writes, so that a record
-// half written is not taken for a torn one.
-func lockedSize(st *store.Store, f *os.File) (int64, error) {
-	unlock, err := st.Lock(context.Background(), st.AuditFile("lock"), lockWait)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	fi, err := f.Stat()
-	if err != nil {
-		return 0, fail.New(fail.IOError, "", "%w", err)
-	}
-	return fi.Size(), nil
-}
-
-type begin struct {
-	seq  uint64
-	when time.Time
-}
-
-// openCalls matches begins with ends; it holds only what is open.
-type openCalls struct{ begun map[string]begin }
-
-func (o *openCalls) see(l chain.Line) {
-	isBegin := hasEvent(l.Payload, CallBegin)
-	if !isBegin && !hasEvent(l.Payload, Called) && !hasEvent(l.Payload, Refused) {
-		return
-	}
-	var p Record
-	if json.Unmarshal(l.Payload, &p) != nil || p.Run == "" {
-		return
-	}
-	if !isBegin {
-		delete(o.begun, p.Run)
-		return
-	}
-	when, _ := time.Parse(time.RFC3339Nano, p.TS)
-	o.begun[p.Run] = begin{l.Seq, when}
-}
-
-// left splits the open begins into those that never ended and those young
-// enough to be running.
-func (o *openCalls) left(now time.Time) (unfinished, running []uint64) {
-	unfinished, running = []uint64{}, []uint64{}
-	longest := time.Duration(tool.MaxLimits.WallS)*time.Second + time.Minute
-	for _, b := range o.begun {
-		if now.Sub(b.when) < longest {
-			running = append(running, b.seq)
-		} else {
-			unfinished = append(unfinished, b.seq)
+	for _, n := range notes {
+		if n.Log != id {
+			r.bad(&chain.Finding{Reason: chain.Identity, At: chain.Place{Segment: 1, Line: 1, Seq: 1}, Text: fmt.Sprintf("the chain is %q and a checkpoint says %q", id, n.Log)})
+			return
 		}
 	}
-	slices.Sort(unfinished)
-	slices.Sort(running)
-	return unfinished, running
+}
+
+// checkpoints holds the chain against what trusted keys signed.
+func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
+	if r.Verdict == Tampered {
+		return
+	}
+	good := chain.First(1) // the line after the last that a checkpoint fits
+	good.Seq = 1
+	for _, h := range w.facts.hits {
+		if !h.good {
+			r.Upto = h.at.Seq
+			r.bad(&chain.Finding{Reason: chain.Rewritten, At: good, Text: fmt.Sprintf("a checkpoint has another sha at seq %d", h.at.Seq)})
+			return
+		}
+		good = h.at
+		good.Line++
+		good.Seq++
+		good.Offset = 0 // not known without the line
+	}
+	last := uint64(0)
+	for _, n := range notes {
+		last = max(last, n.Seq)
+	}
+	if last > w.state.Seq {
+		at := w.at
+		at.Seq = w.state.Seq + 1
+		r.bad(&chain.Finding{Reason: chain.Truncated, At: at, Missing: last - w.state.Seq, Text: "a checkpoint knows more lines"})
+	}
+}
+
+// trust says what backs the verdict.
+func (r *Report) trust(notes []chain.Signed) {
+	for _, n := range notes {
+		for _, k := range n.Keys {
+			r.Trust = append(r.Trust, Trust{k, n.Seq})
+		}
+	}
+	if len(r.Trust) == 0 {
+		r.warn(Untrusted)
+	}
+}
+
+// headless judges a log whose first segments are gone: a record on it must say
+// that they were pruned up to this very line.
+func (r *Report) headless(w *walker, before chain.State, first int, notes []chain.Signed) {
+	for _, p := range w.facts.pruned {
+		if p.First != first || p.Seq != before.Seq || p.Sha != before.Sha.String() {
+			continue
+		}
+		if !slices.ContainsFunc(notes, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha }) {
+			r.warn("no trusted checkpoint vouches for what was pruned, up to seq %d", p.Seq)
+		}
+		return
+	}
+	r.bad(&chain.Finding{Reason: chain.MissingHead, At: chain.Place{Segment: first, Line: 1, Seq: before.Seq + 1}, Text: "the segments before it are gone, and no record says that they were pruned"})
 }
 
 // Err returns nil for an intact chain, else the error that verify ends with.
@@ -217,100 +464,9 @@ func (r *Report) Err() error {
 	case Attention:
 		return fail.New(fail.Attention, "the next record heals it; look whether a crash explains it", "%s", r.Text)
 	}
-	return fail.New(fail.Tampered, fmt.Sprintf("keep a copy of audit/ before you change anything; sed -n %dp prints the line", r.FirstBad.Line), "%s", r.Text)
-}
-
-// Walk calls visit with every whole record in order, verified as it goes, from
-// the start of the chain to its present end, and, when follow is set, with those
-// that come until ctx ends. It returns an error of kind tampered at the first
-// line that does not follow.
-func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload []byte, at chain.Place) error) error {
-	f, err := open(st, st.Segment(1))
-	if err != nil {
-		return err
+	hint := "keep a copy of audit/ before you change anything"
+	if r.FirstBad != nil && r.FirstBad.Line > 0 {
+		hint += fmt.Sprintf("; sed -n %dp %s prints the line", r.FirstBad.Line, filepath.Join("audit", r.FirstBad.Segment))
 	}
-	defer f.Close()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	each := func(l chain.Line, at chain.Place) {
-		if ctx.Err() == nil {
-			if err := visit(bytes.Clone(l.Payload), at); err != nil {
-				stop(err)
-			}
-		}
-	}
-	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, chain.Start, chain.First(1))
-	src := &wholeLines{ctx: ctx, f: f, follow: follow}
-	if err := v.Read(src); err != nil {
-		return fail.New(fail.IOError, "", "read the trail: %w", err)
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if bad := v.End(); bad != nil {
-		return fail.New(fail.Tampered, "forge-audit verify", "line %d: %s: %s", bad.At.Line, bad.Reason, bad.Text)
-	}
-	return nil
-}
-
-// wholeLines reads a segment up to the last newline there is, and waits for
-// more when it follows.
-type wholeLines struct {
-	ctx    context.Context
-	f      *os.File
-	follow bool
-	at, to int64
-}
-
-const followEvery = 200 * time.Millisecond
-
-func (w *wholeLines) Read(p []byte) (int, error) {
-	for w.at == w.to {
-		if w.ctx.Err() != nil {
-			return 0, io.EOF
-		}
-		if err := w.extend(); err != nil {
-			return 0, err
-		}
-		if w.at < w.to {
-			break
-		}
-		if !w.follow {
-			return 0, io.EOF
-		}
-		select {
-		case <-w.ctx.Done():
-		case <-time.After(followEvery):
-		}
-	}
-	n, err := w.f.ReadAt(p[:min(int64(len(p)), w.to-w.at)], w.at)
-	w.at += int64(n)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // shorter than it was: cut under us
-	}
-	return n, err
-}
-
-// extend moves the end to the last newline of the file as it is now.
-func (w *wholeLines) extend() error {
-	fi, err := w.f.Stat()
-	if err != nil {
-		return err
-	}
-	if fi.Size() < w.to {
-		return io.ErrUnexpectedEOF
-	}
-	for end := fi.Size(); end > w.to; {
-		from := max(w.to, end-chain.MaxLine)
-		buf := make([]byte, end-from)
-		if _, err := w.f.ReadAt(buf, from); err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(buf, '\n'); i >= 0 {
-			w.to = from + int64(i) + 1
-			return nil
-		}
-		end = from
-	}
-	return nil
+	return fail.New(fail.Tampered, hint, "%s", r.Text)
 }

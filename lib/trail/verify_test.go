@@ -61,19 +61,19 @@ func TestCheckForeign(t *testing.T) {
 		"a.b":                          "",
 		"my_app.db2.backup_done":       "",
 		"x." + strings.Repeat("y", 62): "",
-		"x." + strings.Repeat("y", 63): `event "x.` + strings.Repeat("y", 63) + `"`,
-		"":                             `event ""`,
-		"deploy":                       `event "deploy"`,
-		".a":                           `event ".a"`,
-		"a.":                           `event "a."`,
-		"a..b":                         `event "a..b"`,
-		"A.b":                          `event "A.b"`,
-		"a.1":                          `event "a.1"`,
-		"a-b.c":                        `event "a-b.c"`,
-		"a b.c":                        `event "a b.c"`,
-		"а.b":                          `event "а.b"`,
-		"a.b\n":                        `event "a.b\n"`,
-		`a.b","ev":"audit.torn`:        `event "a.b\",\"ev\":\"audit.torn"`,
+		"x." + strings.Repeat("y", 63): `event "x.` + strings.Repeat("y", 63) + `" is not prefix.word`,
+		"":                             `event "" is not prefix.word`,
+		"deploy":                       `event "deploy" is not prefix.word`,
+		".a":                           `event ".a" is not prefix.word`,
+		"a.":                           `event "a." is not prefix.word`,
+		"a..b":                         `event "a..b" is not prefix.word`,
+		"A.b":                          `event "A.b" is not prefix.word`,
+		"a.1":                          `event "a.1" is not prefix.word`,
+		"a-b.c":                        `event "a-b.c" is not prefix.word`,
+		"a b.c":                        `event "a b.c" is not prefix.word`,
+		"а.b":                          `event "а.b" is not prefix.word`,
+		"a.b\n":                        `event "a.b\n" is not prefix.word`,
+		`a.b","ev":"audit.torn`:        `event "a.b\",\"ev\":\"audit.torn" is not prefix.word`,
 		"forge.x":                      `event "forge.x": the prefix is Forge's own`,
 		"audit.torn":                   `event "audit.torn": the prefix is Forge's own`,
 		"breaker_open.x":               `event "breaker_open.x": the prefix is Forge's own`,
@@ -136,7 +136,7 @@ func TestUnfinished(t *testing.T) {
 	}
 	add(t, tr, Record{Event: Called, Run: "hit"}) // a cached answer has no begin
 	st.Now = func() time.Time { return start }
-	r, err := Verify(st)
+	r, err := Verify(st, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,21 +151,21 @@ func TestUnfinished(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	st, _ := lines(t, 10)
-	r, err := Verify(st)
+	r, err := Verify(st, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.MS, r.Head.Sha = 0, "sha"
 	got, _ := json.Marshal(r)
 	size := len(read(t, st))
-	want := `{"verdict":"intact","resumes":false,"head":{"seq":10,"sha":"sha"},"entries":10,"bytes":` + itoa(size) +
+	want := `{"verdict":"intact","resumes":false,"head":{"seq":10,"sha":"sha","segment":1,"end":` + itoa(size) + `},"entries":10,"bytes":` + itoa(size) +
 		`,"unfinished":[],"running":[],"trust":[],"warnings":["truncation and whole rewrite not checked (no checkpoint)"],"ms":0}`
 	if string(got) != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	l := split(read(t, st))
 	write(t, st, []byte(strings.Replace(string(read(t, st)), `"n":5`, `"n":6`, 1)))
-	if r, err = Verify(st); err != nil {
+	if r, err = Verify(st, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	offset := len(l[0]) + len(l[1]) + len(l[2]) + len(l[3])
@@ -179,7 +179,7 @@ func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 
 func TestNoTrail(t *testing.T) {
 	st, _ := fresh(t)
-	_, err := Verify(st)
+	_, err := Verify(st, Options{})
 	if fail.KindOf(err) != fail.NotFound {
 		t.Errorf("%v", err)
 	}
@@ -223,7 +223,7 @@ func TestWalk(t *testing.T) {
 	write(t, st, []byte(strings.Replace(string(read(t, st)), `"n":7`, `"n":8`, 1)))
 	n = 0
 	err = Walk(ctx, st, false, func([]byte, chain.Place) error { n++; return nil })
-	if fail.KindOf(err) != fail.Tampered || err.Error() != "line 7: content: sha does not match payload and prev" || n != 6 {
+	if fail.KindOf(err) != fail.Tampered || err.Error() != "audit-000001.jsonl:7: content: sha does not match payload and prev" || n != 6 {
 		t.Errorf("%v after %d", err, n)
 	}
 }

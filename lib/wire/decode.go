@@ -59,8 +59,8 @@ func decode(v Value, dst reflect.Value, at string, strict bool) error {
 		want = "a whole number"
 	case reflect.Slice:
 		if v.typ == Array {
-			dst.Set(reflect.MakeSlice(dst.Type(), len(v.items), len(v.items)))
-			for i, it := range v.items {
+			dst.Set(reflect.MakeSlice(dst.Type(), len(v.Items()), len(v.Items())))
+			for i, it := range v.Items() {
 				if err := decode(it, dst.Index(i), at+"/"+strconv.Itoa(i), strict); err != nil {
 					return err
 				}
@@ -70,8 +70,8 @@ func decode(v Value, dst reflect.Value, at string, strict bool) error {
 		want = "an array"
 	case reflect.Map:
 		if v.typ == Object {
-			dst.Set(reflect.MakeMapWithSize(dst.Type(), len(v.members)))
-			for _, m := range v.members {
+			dst.Set(reflect.MakeMapWithSize(dst.Type(), len(v.Members())))
+			for _, m := range v.Members() {
 				el := reflect.New(dst.Type().Elem()).Elem()
 				if err := decode(m.Value, el, at+"/"+Escape(m.Name), strict); err != nil {
 					return err
@@ -96,7 +96,7 @@ func decode(v Value, dst reflect.Value, at string, strict bool) error {
 func decodeStruct(v Value, dst reflect.Value, at string, strict bool) error {
 	fields := map[string]reflect.Value{}
 	names := fieldsOf(dst, fields)
-	for _, m := range v.members {
+	for _, m := range v.Members() {
 		field, ok := fields[m.Name]
 		if !ok {
 			if !strict {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -25,6 +26,8 @@ import (
 type Limits struct {
 	Size    int  // bytes of the whole text
 	Depth   int  // arrays and objects within each other
+	Values  int  // values in all, 0: no bound; each takes some hundred bytes
+	Keep    int  // levels of arrays and objects taken apart, 0: all
 	Numbers bool // literals of at most 40 characters and exponent 308
 	NUL     bool // let U+0000 stand in strings (never in names)
 }
@@ -34,9 +37,9 @@ const maxDepth = 512
 // The bounds of DESIGN §3: what a schema checks, what a command is asked, what
 // a tool or a sibling answers, and what our own files hold.
 var (
-	Instance = Limits{Size: 4 << 20, Depth: 64, Numbers: true}
-	Request  = Limits{Size: 8 << 20, Depth: 128}
-	Output   = Limits{Size: 16 << 20, Depth: maxDepth, NUL: true}
+	Instance = Limits{Size: 4 << 20, Depth: 64, Values: 200_000, Numbers: true}
+	Request  = Limits{Size: 8 << 20, Depth: 128, Values: 300_000}
+	Output   = Limits{Size: 16 << 20, Depth: maxDepth, Keep: 1, NUL: true}
 	File     = Limits{Size: 64 << 20, Depth: maxDepth, NUL: true}
 )
 
@@ -44,7 +47,7 @@ var (
 func Read(r io.Reader, lim Limits) (Value, error) {
 	b, err := io.ReadAll(io.LimitReader(r, int64(lim.Size)+1))
 	if err != nil {
-		return Value{}, fail.New(fail.IOError, "", "read: %w", err)
+		return Value{}, fail.New(fail.IOError, "", "%w", err)
 	}
 	return Parse(b, lim)
 }
@@ -53,7 +56,7 @@ func Read(r io.Reader, lim Limits) (Value, error) {
 // and name line and column, counted from 1, the column in bytes.
 func Parse(text []byte, lim Limits) (Value, error) {
 	if len(text) > lim.Size {
-		return Value{}, fail.New(fail.BadInput, "pass large data as a file, by a path with x-bind",
+		return Value{}, fail.New(fail.BadInput, "pass less, or large data as a file",
 			"more than %d bytes", lim.Size)
 	}
 	if strings.HasPrefix(string(text[:min(3, len(text))]), "\ufeff") {
@@ -74,7 +77,7 @@ func Parse(text []byte, lim Limits) (Value, error) {
 		return Value{}, bad(text, max(0, int(syn.Offset)-1), "pass exactly one JSON value", "%s", err)
 	}
 	p := parser{text: text, lim: lim}
-	v, err := p.value(1)
+	v, err := p.value(1, true)
 	if err != nil {
 		return Value{}, err
 	}
@@ -106,9 +109,10 @@ func firstInvalid(text []byte) int {
 
 // A parser walks text that encoding/json has found to be well formed.
 type parser struct {
-	text []byte
-	lim  Limits
-	at   int
+	text   []byte
+	lim    Limits
+	at     int
+	values int
 }
 
 func (p *parser) blanks() {
@@ -122,19 +126,28 @@ func (p *parser) blanks() {
 	}
 }
 
-func (p *parser) value(depth int) (Value, error) {
+// value walks one value. It is taken apart if build says so; else only checked,
+// and an array or object becomes its text.
+func (p *parser) value(depth int, build bool) (Value, error) {
 	p.blanks()
 	v := Value{pos: p.at}
+	if p.values++; p.lim.Values > 0 && p.values > p.lim.Values {
+		return v, bad(p.text, p.at, "pass large data as a file", "more than %d values", p.lim.Values)
+	}
 	var err error
 	switch c := p.text[p.at]; c {
 	case '{', '[':
 		if depth > p.lim.Depth {
 			return v, bad(p.text, p.at, "flatten the value", "nested deeper than %d", p.lim.Depth)
 		}
+		whole := build && (p.lim.Keep == 0 || depth <= p.lim.Keep)
 		if c == '{' {
-			err = p.object(&v, depth)
+			err = p.object(&v, depth, whole)
 		} else {
-			err = p.array(&v, depth)
+			err = p.array(&v, depth, whole)
+		}
+		if build && !whole && err == nil {
+			v.text = string(p.text[v.pos:p.at])
 		}
 	case '"':
 		v.typ = String
@@ -154,10 +167,10 @@ func (p *parser) value(depth int) (Value, error) {
 	return v, err
 }
 
-func (p *parser) object(v *Value, depth int) error {
+func (p *parser) object(v *Value, depth int, build bool) error {
 	v.typ = Object
 	p.at++
-	seen := map[string]bool(nil)
+	var names nameSet
 	for {
 		p.blanks()
 		switch p.text[p.at] {
@@ -173,44 +186,49 @@ func (p *parser) object(v *Value, depth int) error {
 		if err != nil {
 			return err
 		}
-		if repeats(v.members, &seen, name) {
+		if names.repeats(name) {
 			return bad(p.text, start, "write each name once", "name %q stands twice in one object", name)
 		}
 		p.blanks()
 		p.at++ // the colon
-		m, err := p.value(depth + 1)
+		m, err := p.value(depth+1, build)
 		if err != nil {
 			return err
 		}
-		v.members = append(v.members, Member{name, m})
+		if build {
+			v.members = append(v.members, Member{name, m})
+		}
 	}
 }
 
-// repeats says whether name stands in members already; past a few members it
-// keeps a set, so that a large object costs no square.
-func repeats(members []Member, seen *map[string]bool, name string) bool {
-	if len(members) < 16 {
-		for _, m := range members {
-			if m.Name == name {
-				return true
+// nameSet finds a name that stands twice; past a few names it is a map, so that
+// a large object costs no square.
+type nameSet struct {
+	few  []string
+	many map[string]bool
+}
+
+func (s *nameSet) repeats(name string) bool {
+	if s.many == nil {
+		if slices.Contains(s.few, name) {
+			return true
+		}
+		if s.few = append(s.few, name); len(s.few) == 16 {
+			s.many = make(map[string]bool, 64)
+			for _, n := range s.few {
+				s.many[n] = true
 			}
 		}
 		return false
 	}
-	if *seen == nil {
-		*seen = make(map[string]bool, 64)
-		for _, m := range members {
-			(*seen)[m.Name] = true
-		}
-	}
-	if (*seen)[name] {
+	if s.many[name] {
 		return true
 	}
-	(*seen)[name] = true
+	s.many[name] = true
 	return false
 }
 
-func (p *parser) array(v *Value, depth int) error {
+func (p *parser) array(v *Value, depth int, build bool) error {
 	v.typ = Array
 	v.items = []Value{}
 	p.at++
@@ -223,11 +241,13 @@ func (p *parser) array(v *Value, depth int) error {
 		case ',':
 			p.at++
 		}
-		it, err := p.value(depth + 1)
+		it, err := p.value(depth+1, build)
 		if err != nil {
 			return err
 		}
-		v.items = append(v.items, it)
+		if build {
+			v.items = append(v.items, it)
+		}
 	}
 }
 

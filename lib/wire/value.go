@@ -49,17 +49,36 @@ func (v Value) Pos() int { return v.pos }
 
 // Text returns a string's characters, a number's literal, "true" or "false";
 // "" for the others.
-func (v Value) Text() string { return v.text }
+func (v Value) Text() string {
+	if v.typ == Array || v.typ == Object {
+		return ""
+	}
+	return v.text
+}
 
 // Items returns an array's items, nil for the others.
-func (v Value) Items() []Value { return v.items }
+func (v Value) Items() []Value { return v.whole().items }
 
 // Members returns an object's members in the order they were read.
-func (v Value) Members() []Member { return v.members }
+func (v Value) Members() []Member { return v.whole().members }
+
+// whole takes apart an array or object that Limits.Keep left as its text, which
+// was found to be well formed then.
+func (v Value) whole() Value {
+	if v.text == "" || v.typ != Array && v.typ != Object {
+		return v
+	}
+	w, err := Parse([]byte(v.text), Limits{Size: len(v.text), Depth: maxDepth, NUL: true})
+	if err != nil {
+		return Value{typ: v.typ}
+	}
+	w.pos = v.pos
+	return w
+}
 
 // Get returns the member of that exact name.
 func (v Value) Get(name string) (Value, bool) {
-	for _, m := range v.members {
+	for _, m := range v.Members() {
 		if m.Name == name {
 			return m.Value, true
 		}
@@ -71,7 +90,7 @@ func (v Value) Get(name string) (Value, bool) {
 func (v Value) Set(name string, value Value) Value {
 	members := make([]Member, 0, len(v.members)+1)
 	done := false
-	for _, m := range v.members {
+	for _, m := range v.Members() {
 		if m.Name == name {
 			m.Value, done = value, true
 		}
@@ -113,6 +132,7 @@ func ObjectOf(members ...Member) Value { return Value{typ: Object, members: memb
 // Any returns v in the shapes of encoding/json: map[string]any, []any, string,
 // json.Number, bool, nil.
 func (v Value) Any() any {
+	v = v.whole()
 	switch v.typ {
 	case Bool:
 		return v.text == "true"
@@ -140,6 +160,9 @@ func (v Value) Any() any {
 // escapes, numbers by their literal. Equal values read from equal tokens give
 // equal bytes.
 func (v Value) Append(dst []byte) []byte {
+	if v.text != "" && (v.typ == Array || v.typ == Object) {
+		return appendCompact(dst, v.text)
+	}
 	switch v.typ {
 	case Bool, Number:
 		return append(dst, v.text...)
@@ -176,6 +199,28 @@ func (v Value) String() string { return string(v.Bytes()) }
 
 // MarshalJSON lets a Value stand inside a struct that encoding/json prints.
 func (v Value) MarshalJSON() ([]byte, error) { return v.Bytes(), nil }
+
+// appendCompact appends JSON text without the blanks between its tokens, and DEL
+// escaped as appendString does.
+func appendCompact(dst []byte, text string) []byte {
+	inString := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			dst = append(dst, c, text[i+1])
+			i++
+		case inString && c == 0x7f:
+			dst = append(dst, `\u007f`...)
+		case c == '"':
+			inString = !inString
+			dst = append(dst, c)
+		case !inString && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
 
 const hexDigits = "0123456789abcdef"
 
