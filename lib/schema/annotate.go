@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"forge/lib/wire"
@@ -11,100 +11,6 @@ import (
 // exactWords are the keywords whose schemas hold for every value there is.
 var exactWords = []string{
 	"properties", "patternProperties", "additionalProperties", "items", "prefixItems", "additionalItems", "allOf",
-}
-
-// start is the set of positions that look at the root of a value. With over,
-// it is every position that may; without, those that surely do.
-func (s *Schema) start(over bool) []*node { return closure([]*node{s.doc.root()}, over) }
-
-// closure adds to a set the positions that look at the same value.
-func closure(set []*node, over bool) []*node {
-	if len(set) == 0 {
-		return nil
-	}
-	in := make(map[*node]bool, len(set))
-	var out []*node
-	var visit func(n *node)
-	visit = func(n *node) {
-		if in[n] {
-			return
-		}
-		in[n] = true
-		out = append(out, n)
-		if n.ref != nil {
-			visit(n.ref)
-		}
-		words := inPlace
-		if !over {
-			words = words[:1] // allOf
-		}
-		for _, word := range words {
-			for _, e := range n.kids[word] {
-				visit(e.to)
-			}
-		}
-	}
-	for _, n := range set {
-		visit(n)
-	}
-	return out
-}
-
-// member is the set of positions that look at a member of an object that the
-// set at looks at.
-func (s *Schema) member(at []*node, name string, over bool) []*node {
-	var set []*node
-	for _, n := range at {
-		described := false
-		if c, ok := n.props[name]; ok {
-			set = append(set, c)
-			described = true
-		}
-		for i, e := range n.kids["patternProperties"] {
-			if n.patterns[i].MatchString(name) {
-				set = append(set, e.to)
-				described = true
-			}
-		}
-		if !described {
-			for _, e := range n.kids["additionalProperties"] {
-				set = append(set, e.to)
-			}
-		}
-		if over {
-			for _, e := range n.kids["unevaluatedProperties"] {
-				set = append(set, e.to)
-			}
-		}
-	}
-	return closure(set, over)
-}
-
-// item is the set of positions that look at item i of an array that the set at
-// looks at.
-func (s *Schema) item(at []*node, i int, over bool) []*node {
-	var set []*node
-	for _, n := range at {
-		tuple, rest := n.kids["prefixItems"], n.kids["items"]
-		if v, ok := n.get("items"); ok && v.Type() == wire.Array {
-			tuple, rest = rest, n.kids["additionalItems"]
-		}
-		if i < len(tuple) {
-			set = append(set, tuple[i].to)
-		} else {
-			for _, e := range rest {
-				set = append(set, e.to)
-			}
-		}
-		if over {
-			for _, word := range []string{"contains", "unevaluatedItems"} {
-				for _, e := range n.kids[word] {
-					set = append(set, e.to)
-				}
-			}
-		}
-	}
-	return closure(set, over)
 }
 
 // annotations checks that x-bind and x-redact stand where they can be held.
@@ -282,36 +188,22 @@ func (d *document) modes() error {
 			return err
 		}
 	}
-	s := &Schema{doc: d}
-	number := make(map[*node]int, len(d.nodes))
-	for i, n := range d.nodes {
-		number[n] = i
+	exact, over := &walk{left: math.MaxInt, sets: map[string]*set{}}, &walk{over: true, left: math.MaxInt, sets: map[string]*set{}}
+	type state struct {
+		sure, may *set
+		hidden    bool
 	}
-	seen := map[string]bool{}
-	var visit func(sure, may []*node, hidden bool) error
-	visit = func(sure, may []*node, hidden bool) error {
-		if len(sure) == 0 || len(seen) > 2000 {
+	seen := map[state]bool{}
+	var visit func(sure, may *set, hidden bool) error
+	visit = func(sure, may *set, hidden bool) error {
+		st := state{sure, may, hidden}
+		if len(sure.nodes) == 0 || len(seen) > 2000 || seen[st] {
 			return nil
 		}
-		key := []byte(strconv.FormatBool(hidden))
-		for _, set := range [][]*node{sure, may} {
-			ids := make([]int, len(set))
-			for i, n := range set {
-				ids[i] = number[n]
-			}
-			slices.Sort(ids)
-			for _, id := range ids {
-				key = strconv.AppendInt(append(key, ' '), int64(id), 10)
-			}
-			key = append(key, ';')
-		}
-		if seen[string(key)] {
-			return nil
-		}
-		seen[string(key)] = true
-		hidden = hidden || redacted(may)
+		seen[st] = true
+		hidden = hidden || may.hidden
 		var first *node
-		for _, n := range sure {
+		for _, n := range sure.nodes {
 			mode, ok := n.get("x-bind")
 			if !ok {
 				continue
@@ -329,7 +221,7 @@ func (d *document) modes() error {
 		}
 		var names []string
 		items := 0
-		for _, n := range sure {
+		for _, n := range sure.nodes {
 			for name := range n.props {
 				names = append(names, name)
 			}
@@ -337,26 +229,25 @@ func (d *document) modes() error {
 		}
 		slices.Sort(names)
 		for _, name := range append(slices.Compact(names), "\x00") {
-			if err := visit(s.member(sure, name, false), s.member(may, name, true), hidden); err != nil {
+			if err := visit(exact.member(sure, name), over.member(may, name), hidden); err != nil {
 				return err
 			}
 		}
-		for _, n := range sure {
+		for _, n := range sure.nodes {
 			for _, e := range n.kids["patternProperties"] {
-				if err := visit(closure([]*node{e.to}, false), closure([]*node{e.to}, true), hidden); err != nil {
+				if err := visit(exact.set([]*node{e.to}), over.set([]*node{e.to}), hidden); err != nil {
 					return err
 				}
 			}
 		}
 		for i := range items + 1 {
-			if err := visit(s.item(sure, i, false), s.item(may, i, true), hidden); err != nil {
+			if err := visit(exact.item(sure, i), over.item(may, i), hidden); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	root := []*node{d.root()}
-	return visit(closure(root, false), closure(root, true), false)
+	return visit(exact.start(d), over.start(d), false)
 }
 
 // reachable is every position that surely looks at some place of a value.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"forge/lib/fail"
@@ -45,29 +46,50 @@ func (v Violation) String() string {
 //	{"errors":[{"pointer":"/n","rule":"type","expected":"integer","got":"string \"5\""}],"count":1}
 //
 // sorted by pointer, at most ten of them, count being all. Nothing that stands
-// at an x-redact location is told. An engine that panics, or takes more than
-// two seconds, allows nothing.
-func (s *Schema) Check(v wire.Value) (err error) {
+// at an x-redact location is told. What panics, or takes more than two seconds,
+// whichever part of the check does, is not allowed. A part that cannot be
+// stopped runs on, to its next error or to the end of the process.
+func (s *Schema) Check(v wire.Value) error {
+	m := &meter{}
+	done := make(chan error, 1)
+	go func() { done <- s.check(v, m) }()
+	t := time.NewTimer(deadline)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		m.late.Store(true)
+		return s.costs(errDeadline)
+	}
+}
+
+func (s *Schema) check(v wire.Value, m *meter) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover(); p {
+		case nil:
+		case errSpent, errSteps, errDeadline:
+			err = s.costs(p.(error))
+		default:
 			err = fail.New(fail.ValidationFailed, "", "input: cannot be checked: unexpected fault").
 				With("errors", []Violation{}).With("count", 1)
 		}
 	}()
-	if viol, bad := s.unfit(v); bad {
+	if viol, bad := s.unfit(v, m); bad {
 		return s.failed([]Violation{viol}, 1)
 	}
-	raws, err := s.run(v)
-	if err != nil {
-		return s.failed([]Violation{{
-			Rule: "cost", Expected: "a smaller or simpler value, checked within " + deadline.String(), Got: err.Error(),
-		}}, 1)
-	}
+	raws := m.ask(s.engine, v)
 	if len(raws) == 0 {
 		return nil
 	}
-	viols, count := s.violations(v, raws)
+	viols, count := s.violations(s.walk(true, m), v, raws)
 	return s.failed(viols[:min(len(viols), maxErrors)], count)
+}
+
+func (s *Schema) costs(err error) error {
+	return s.failed([]Violation{{
+		Rule: "cost", Expected: "a smaller or simpler value, checked within " + deadline.String(), Got: err.Error(),
+	}}, 1)
 }
 
 func (s *Schema) failed(viols []Violation, count int) error {
@@ -99,6 +121,12 @@ func unescape(ptr string) string {
 // comparePaths puts items in the order of their numbers.
 func comparePaths(a, b []string) int {
 	return slices.CompareFunc(a, b, func(x, y string) int {
+		if x == y {
+			return 0
+		}
+		if x == "" || y == "" || x[0] > '9' || y[0] > '9' {
+			return strings.Compare(x, y) // one is no number
+		}
 		m, errX := strconv.Atoi(x)
 		n, errY := strconv.Atoi(y)
 		if errX == nil && errY == nil {
@@ -109,56 +137,64 @@ func comparePaths(a, b []string) int {
 }
 
 // unfit finds what must not reach the engine: values beyond the bounds, equal
-// to float64 where they differ, or bound in two modes.
-func (s *Schema) unfit(v wire.Value) (viol Violation, bad bool) {
+// to float64 where they differ, or bound in two modes; and, by errSteps, those
+// that the other walks could not walk to their end.
+func (s *Schema) unfit(v wire.Value, m *meter) (viol Violation, bad bool) {
 	tell := func(path []string, rule, expected, got string) {
 		if bad {
 			return
 		}
-		ptr, hidden := s.visible(v, path)
+		ptr, hidden := s.visible(s.walk(true, m), v, path)
 		if hidden {
 			got = ""
 		}
 		viol, bad = Violation{Pointer: ptr, Rule: rule, Expected: expected, Got: got}, true
 	}
-	var walk func(v wire.Value, path []string)
-	walk = func(v wire.Value, path []string) {
+	var way []string
+	var visit func(v wire.Value)
+	visit = func(v wire.Value) {
+		m.poll()
 		switch v.Type() {
 		case wire.Number:
 			if why := badNumber(v.Text()); why != "" {
-				tell(path, "number", "a number of at most 40 characters that a float64 holds", "a longer one")
+				tell(way, "number", "a number of at most 40 characters that a float64 holds", "a longer one")
 			}
 		case wire.String:
 			if strings.ContainsRune(v.Text(), 0) {
-				tell(path, "string", "a string without U+0000", "one with it")
+				tell(way, "string", "a string without U+0000", "one with it")
 			} else if !utf8.ValidString(v.Text()) {
-				tell(path, "string", "UTF-8", "other bytes")
+				tell(way, "string", "UTF-8", "other bytes")
 			}
 		case wire.Array, wire.Object:
-			if len(path) >= maxDepth {
-				tell(path, "depth", fmt.Sprintf("at most %d levels", maxDepth), "more")
+			if len(way) >= maxDepth {
+				tell(way, "depth", fmt.Sprintf("at most %d levels", maxDepth), "more")
 				return
 			}
 			for i, it := range v.Items() {
-				walk(it, append(path[:len(path):len(path)], strconv.Itoa(i)))
+				way = append(way, strconv.Itoa(i))
+				visit(it)
+				way = way[:len(way)-1]
 			}
 			for _, m := range v.Members() {
 				if strings.ContainsRune(m.Name, 0) || !utf8.ValidString(m.Name) {
-					tell(path, "string", "names of UTF-8 without U+0000", "another")
+					tell(way, "string", "names of UTF-8 without U+0000", "another")
 				}
-				walk(m.Value, append(path[:len(path):len(path)], m.Name))
+				way = append(way, m.Name)
+				visit(m.Value)
+				way = way[:len(way)-1]
 			}
 		}
 	}
-	walk(v, nil)
+	visit(v)
 	if bad {
 		return viol, true
 	}
-	if path, lit := s.collide(v); lit != "" {
+	if path, lit := s.walk(true, m).collide(s.doc, v); lit != "" {
 		tell(path, "number", "a number that can be told from its neighbours: fewer digits, or a string", "number "+lit)
+		return viol, true
 	}
-	if !bad && s.ro && s.rw {
-		s.binds(v, s.start(false), nil, func(path []string, _ Bind, twice bool) {
+	if s.ro || s.rw {
+		s.walk(false, m).binds(s.doc, v, func(path []string, _ Bind, twice bool) {
 			if twice {
 				tell(path, "x-bind", "one mode at one place", "ro and rw")
 			}
@@ -169,48 +205,36 @@ func (s *Schema) unfit(v wire.Value) (viol Violation, bad bool) {
 
 // visible returns the pointer to what path leads to in v, cut where something
 // is kept back, and whether that is so.
-func (s *Schema) visible(v wire.Value, path []string) (ptr string, hidden bool) {
-	at := s.start(true)
+func (s *Schema) visible(w *walk, v wire.Value, path []string) (ptr string, hidden bool) {
+	at := w.start(s.doc)
 	for i, step := range path {
-		if redacted(at) {
+		if at.hidden {
 			return pointer(path[:i]), true
 		}
-		v, at = s.step(v, at, step)
+		v, at = w.step(v, at, step)
 	}
-	return pointer(path), redacted(at)
-}
-
-// step goes one step down a value and its positions.
-func (s *Schema) step(v wire.Value, at []*node, step string) (wire.Value, []*node) {
-	if v.Type() == wire.Array {
-		i, err := strconv.Atoi(step)
-		if err != nil || i < 0 || i >= len(v.Items()) {
-			return wire.Value{}, nil
-		}
-		return v.Items()[i], s.item(at, i, true)
-	}
-	next, _ := v.Get(step)
-	return next, s.member(at, step, true)
+	return pointer(path), at.hidden
 }
 
 // violations turns what the engine tells into what a caller needs, and counts
 // it. Of a flood only the beginning is told.
-func (s *Schema) violations(v wire.Value, raws []raw) ([]Violation, int) {
+func (s *Schema) violations(w *walk, v wire.Value, raws []raw) ([]Violation, int) {
 	raws = slices.DeleteFunc(raws, func(r raw) bool {
 		// What is wrong within is told by itself.
 		return r.typ == "number_all_of" || r.typ == "condition_then" || r.typ == "condition_else"
 	})
 	slices.SortStableFunc(raws, func(a, b raw) int {
+		w.m.poll()
 		return cmp.Or(comparePaths(a.path, b.path), strings.Compare(a.typ, b.typ), strings.Compare(detail(a, "property"), detail(b, "property")))
 	})
-	raws = s.tagged(v, raws)
+	raws = s.tagged(w, v, raws)
 	more := max(0, len(raws)-8*maxErrors)
 	raws = raws[:len(raws)-more]
 	var out []Violation
 	union := map[string]bool{} // where the types of all alternatives are told
 	names := map[string]bool{} // where a name is wrong and what of it is told
 	for _, r := range raws {
-		viol := s.violation(v, r)
+		viol := s.violation(w, v, r)
 		union[viol.Pointer] = union[viol.Pointer] || viol.Rule == "type" && r.typ != "invalid_type"
 		names[viol.Pointer] = names[viol.Pointer] || strings.HasPrefix(viol.Got, "name ")
 		out = append(out, viol)
@@ -232,7 +256,7 @@ func (s *Schema) violations(v wire.Value, raws []raw) ([]Violation, int) {
 
 // tagged replaces what is told of a union by what is wrong with the one
 // alternative that a const of the value names: {"kind":"circle",…}.
-func (s *Schema) tagged(v wire.Value, raws []raw) []raw {
+func (s *Schema) tagged(w *walk, v wire.Value, raws []raw) []raw {
 	for i, r := range raws {
 		if i > 8*maxErrors {
 			break
@@ -241,11 +265,8 @@ func (s *Schema) tagged(v wire.Value, raws []raw) []raw {
 			continue
 		}
 		word := map[string]string{"number_one_of": "oneOf", "number_any_of": "anyOf"}[r.typ]
-		at, cur := s.start(true), v
-		for _, step := range r.path {
-			cur, at = s.step(cur, at, step)
-		}
-		branch := tagOf(at, cur, word)
+		cur, at := w.down(s.doc, v, r.path)
+		branch := w.tagOf(at, cur, word)
 		if branch == nil {
 			continue
 		}
@@ -257,9 +278,8 @@ func (s *Schema) tagged(v wire.Value, raws []raw) []raw {
 		if err != nil {
 			continue
 		}
-		inner := &Schema{doc: s.doc, engine: e}
-		within, err := inner.run(cur)
-		if err != nil || len(within) == 0 {
+		within := w.m.attempt(e, cur)
+		if len(within) == 0 {
 			continue // more than one alternative fits
 		}
 		var out []raw
@@ -281,18 +301,30 @@ func (s *Schema) tagged(v wire.Value, raws []raw) []raw {
 
 // tagOf returns the one alternative of the one union at a place whose const
 // the value has, if its siblings have others.
-func tagOf(at []*node, cur wire.Value, word string) *node {
+func (w *walk) tagOf(at *set, cur wire.Value, word string) *node {
+	exact := &walk{left: w.left, m: w.m}
+	kinds := map[string]string{} // the canonical members of cur
 	var found *node
-	for _, n := range at {
+	for _, n := range at.nodes {
 		if !n.has(word) {
 			continue
 		}
 		for _, e := range n.under(word) {
-			for _, c := range closure([]*node{e.to}, false) {
+			for _, c := range exact.closure([]*node{e.to}) {
 				for name, p := range c.props {
+					exact.charge(4)
 					want, ok := p.get("const")
-					have, there := cur.Get(name)
-					if !ok || !there || canonical(want) != canonical(have) || found == e.to {
+					if !ok || found == e.to {
+						continue
+					}
+					have, known := kinds[name]
+					if !known {
+						if v, there := cur.Get(name); there {
+							have = canonical(v)
+						}
+						kinds[name] = have
+					}
+					if have == "" || canonical(want) != have {
 						continue
 					}
 					if found != nil {
@@ -306,11 +338,8 @@ func tagOf(at []*node, cur wire.Value, word string) *node {
 	return found
 }
 
-func (s *Schema) violation(v wire.Value, r raw) Violation {
-	at, cur := s.start(true), v
-	for _, step := range r.path {
-		cur, at = s.step(cur, at, step)
-	}
+func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
+	cur, at := w.down(s.doc, v, r.path)
 	name := detail(r, "property")
 	if r.typ == "missing_dependency" {
 		name = detail(r, "dependency")
@@ -319,15 +348,15 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 	if name != "" && r.typ != "invalid_property_name" {
 		path = append(slices.Clone(path), name)
 	}
-	ptr, hidden := s.visible(v, path)
-	here, _ := s.visible(v, r.path)
-	_, above := s.visible(v, r.path)
+	ptr, hidden := s.visible(w, v, path)
+	here, above := s.visible(w, v, r.path)
 	viol := Violation{Pointer: ptr, Got: got(cur, hidden || above)}
 	switch r.typ {
 	case "required", "missing_dependency":
 		viol.Rule, viol.Expected, viol.Got = "required", "a value", "nothing"
 		bits := typeAny
-		for _, n := range s.member(at, name, false) {
+		exact := &walk{left: w.left, m: w.m}
+		for _, n := range exact.closure(exact.members(at, name)) {
 			bits &= typesOf(n)
 		}
 		if bits != typeAny {
@@ -336,11 +365,11 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 		if r.typ == "missing_dependency" {
 			viol.Rule, viol.Expected = "dependentRequired", viol.Expected+", since another property is there"
 		}
-		viol.Nearest = wire.Nearest(name, s.strangers(cur, at))
+		viol.Nearest = wire.Nearest(name, strangers(cur, at))
 	case "additional_property_not_allowed":
 		viol.Rule, viol.Expected, viol.Got = "additionalProperties", "no such property", "property "+quote(name)
 		known := names(at)
-		viol.Nearest = wire.Nearest(name, known)
+		viol.Nearest = wire.Nearest(name, known[:min(len(known), maxNear)])
 		if len(known) > 0 && len(known) <= 20 {
 			viol.Expected = "one of the properties " + strings.Join(quoted(known), ", ")
 			if len(known) == 1 {
@@ -363,7 +392,7 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 		viol.union(at, cur, "oneOf")
 	case "number_not":
 		viol.Rule, viol.Expected = "not", "what the schema does not exclude"
-		if vals, ok := outside(at, cur); ok {
+		if vals, ok := w.outside(at, cur); ok {
 			viol.Rule, viol.Expected = "enum", "another value"
 			if !hidden {
 				viol.Expected, viol.Nearest = choices(vals, cur)
@@ -429,9 +458,9 @@ func (s *Schema) violation(v wire.Value, r raw) Violation {
 }
 
 // union tells the types of all alternatives, if the value has none of them.
-func (v *Violation) union(at []*node, cur wire.Value, word string) {
+func (v *Violation) union(at *set, cur wire.Value, word string) {
 	var found *node
-	for _, n := range at {
+	for _, n := range at.nodes {
 		if n.has(word) {
 			if found != nil {
 				return
@@ -514,9 +543,9 @@ func quoted(names []string) []string {
 }
 
 // names are the properties that the positions at describe.
-func names(at []*node) []string {
+func names(at *set) []string {
 	var out []string
-	for _, n := range at {
+	for _, n := range at.nodes {
 		for name := range n.props {
 			out = append(out, name)
 		}
@@ -525,8 +554,14 @@ func names(at []*node) []string {
 	return slices.Compact(out)
 }
 
+// maxNear is among how many names or values the nearest is looked for.
+const maxNear = 1000
+
 // strangers are the names in v that no position describes.
-func (s *Schema) strangers(v wire.Value, at []*node) []string {
+func strangers(v wire.Value, at *set) []string {
+	if len(v.Members()) > maxNear {
+		return nil
+	}
 	known := names(at)
 	var out []string
 	for _, m := range v.Members() {
@@ -547,14 +582,28 @@ func allowed(list string, v wire.Value) (expected, nearest string) {
 }
 
 // outside finds the large enum at a place that does not hold v.
-func outside(at []*node, v wire.Value) ([]wire.Value, bool) {
-	for _, n := range at {
+func (w *walk) outside(at *set, v wire.Value) ([]wire.Value, bool) {
+	have := ""
+	for _, n := range at.nodes {
 		e, ok := n.get("enum")
 		if !ok || len(e.Bytes()) <= maxEnum {
 			continue
 		}
-		same := func(it wire.Value) bool { return canonical(it) == canonical(v) }
-		if !slices.ContainsFunc(e.Items(), same) {
+		if w.keys[n] == nil {
+			if w.keys == nil {
+				w.keys = map[*node]map[string]bool{}
+			}
+			keys := make(map[string]bool, len(e.Items()))
+			for _, it := range e.Items() {
+				w.m.poll()
+				keys[canonical(it)] = true
+			}
+			w.keys[n] = keys
+		}
+		if have == "" {
+			have = canonical(v)
+		}
+		if !w.keys[n][have] {
 			return e.Items(), true
 		}
 	}
@@ -568,7 +617,7 @@ func choices(vals []wire.Value, v wire.Value) (expected, nearest string) {
 		if len(texts) < 20 {
 			texts = append(texts, short(it))
 		}
-		if it.Type() == wire.String {
+		if it.Type() == wire.String && len(strs) < maxNear {
 			strs = append(strs, it.Text())
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
+	"slices"
 	"strings"
 	"sync"
 
@@ -57,11 +57,49 @@ func newEngine(lowered wire.Value) (e engine, err error) {
 	register()
 	l := gojsonschema.NewSchemaLoader()
 	l.Draft, l.AutoDetect, l.Validate = gojsonschema.Draft7, false, false
-	s, err := l.Compile(closed{gojsonschema.NewRawLoader(lowered.Any())})
+	s, err := l.Compile(closed{gojsonschema.NewRawLoader(chunk(lowered.Any()))})
 	if err != nil {
 		return nil, err
 	}
 	return xeipuuv{s}, nil
+}
+
+// maxChunk is how many values the engine may have in one enum: it compares each
+// with all before it, 20,000 of them for seconds.
+const maxChunk = 500
+
+// chunk turns enums of more values into alternatives. They are large enough to
+// stand under the two nots of Lower, so that nothing is told of them. Only
+// schemas are looked at: a const or an enum may hold what looks like one.
+func chunk(x any) any {
+	switch x := x.(type) {
+	case []any:
+		for i, it := range x {
+			x[i] = chunk(it)
+		}
+	case map[string]any:
+		for word, it := range x {
+			switch word {
+			case "const", "enum":
+			case "properties", "patternProperties", "definitions", "dependencies":
+				named, _ := it.(map[string]any)
+				for name, it := range named {
+					named[name] = chunk(it)
+				}
+			default:
+				x[word] = chunk(it)
+			}
+		}
+		vals, _ := x["enum"].([]any)
+		if len(vals) > maxChunk && len(x) == 1 {
+			var parts []any
+			for part := range slices.Chunk(vals, maxChunk) {
+				parts = append(parts, map[string]any{"enum": part})
+			}
+			return map[string]any{"anyOf": parts}
+		}
+	}
+	return x
 }
 
 // closed is a loader beyond which there is nothing to load.
@@ -90,13 +128,10 @@ func (x xeipuuv) check(v any) []raw {
 	}
 	var raws []raw
 	for _, e := range res.Errors() {
-		r := raw{typ: e.Type(), details: map[string]any{}}
+		r := raw{typ: e.Type(), details: e.Details()}
 		r.path = split(e.Context().String(separator))
 		if text, ok := e.Value().(string); ok {
 			r.text = &text
-		}
-		for k, d := range e.Details() {
-			r.details[k] = d
 		}
 		raws = append(raws, r)
 	}
@@ -115,7 +150,7 @@ const separator = "\x00"
 func plain(v wire.Value) any {
 	switch v.Type() {
 	case wire.Number:
-		if r, ok := new(big.Rat).SetString(v.Text()); ok && r.Sign() == 0 {
+		if isZero(v.Text()) {
 			return json.Number("0")
 		}
 	case wire.Array:

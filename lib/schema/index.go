@@ -2,7 +2,6 @@ package schema
 
 import (
 	"maps"
-	"math/big"
 	"net/url"
 	"regexp"
 	"slices"
@@ -158,8 +157,10 @@ type node struct {
 	props  map[string]*node // the kids under properties
 	ref    *node            // where its $ref leads
 
-	literals []*big.Rat       // the numbers of its const and enum
-	patterns []*regexp.Regexp // those of the kids under patternProperties, once compiled
+	id       int               // its place in the document
+	literals map[float64]*lits // the numbers of its const and enum
+	patterns []*regexp.Regexp  // those of the kids under patternProperties, once compiled
+	sizes    []int             // their instructions
 }
 
 // An edge leads from a position to a schema within it.
@@ -190,6 +191,7 @@ func (n *node) compile(d *document) error {
 			return d.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
 		}
 		n.patterns = append(n.patterns, regexp.MustCompile(re))
+		n.sizes = append(n.sizes, d.regexes[e.name].size)
 	}
 	return nil
 }
@@ -210,22 +212,30 @@ type document struct {
 	byAt    map[string]*node
 	byURI   map[string]*node
 	dialect dialect
-	regexes map[string][2]string // what translate said
-	program int                  // the size of all patterns
+	regexes map[string]translated
+	program int // the size of all patterns
+}
+
+// translated is what translate said of a pattern, and its instructions.
+type translated struct {
+	re2, why string
+	size     int
 }
 
 // translate is translate, once for each pattern.
 func (d *document) translate(ecma string) (re2, why string) {
 	if r, ok := d.regexes[ecma]; ok {
-		return r[0], r[1]
+		return r.re2, r.why
 	}
 	re2, why = translate(ecma)
+	size := 0
 	if why == "" {
-		if d.program += programSize(re2); d.program > maxProgram {
+		size = programSize(re2)
+		if d.program += size; d.program > maxProgram {
 			why = "the patterns of the schema are too large together"
 		}
 	}
-	d.regexes[ecma] = [2]string{re2, why}
+	d.regexes[ecma] = translated{re2, why, size}
 	return re2, why
 }
 
@@ -255,7 +265,7 @@ const ownBase = "json-schema:///"
 
 // index finds every position of the author's schema.
 func index(author wire.Value) (*document, error) {
-	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, regexes: map[string][2]string{}}
+	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, regexes: map[string]translated{}}
 	if n := len(author.Bytes()); n > maxBytes {
 		return nil, d.refuse("", "", "split the tool, or take data out of the schema",
 			"%d bytes, at most %d", n, maxBytes)
@@ -389,6 +399,7 @@ func scan(v wire.Value, see func(wire.Value)) {
 
 // add takes in a position and what lies below it.
 func (d *document) add(n *node) error {
+	n.id = len(d.nodes)
 	d.nodes = append(d.nodes, n)
 	d.byAt[n.at] = n
 	if len(d.nodes) > maxPositions {

@@ -233,9 +233,11 @@ var safeInteger = big.NewRat(1<<53-1, 1)
 func (l *lowerer) exact(n *node, word string, v wire.Value) error {
 	var err error
 	numbers(v, func(lit string) {
+		if err != nil || smallInt(lit) {
+			return
+		}
 		r, ok := new(big.Rat).SetString(lit)
 		switch {
-		case err != nil:
 		case !ok || new(big.Rat).Abs(r).Cmp(safeInteger) > 0:
 			err = l.doc.refuse(n.at, word, "write it as a string", "number %s is beyond 2^53-1", lit)
 		case r.Sign() == 0 && strings.HasPrefix(lit, "-"):
@@ -245,6 +247,18 @@ func (l *lowerer) exact(n *node, word string, v wire.Value) error {
 		}
 	})
 	return err
+}
+
+// smallInt says whether a literal is a whole number, written plainly, that every
+// float64 holds: most are, and need no more looking at.
+func smallInt(lit string) bool {
+	digits := strings.TrimPrefix(lit, "-")
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(digits) > 0 && len(digits) <= 15 && (digits[0] != '0' || lit == "0")
 }
 
 // numbers calls see with each number in v.
@@ -278,6 +292,9 @@ func faithful(lit string, r *big.Rat) bool {
 func canonical(v wire.Value) string {
 	switch v.Type() {
 	case wire.Number:
+		if smallInt(v.Text()) {
+			return v.Text()
+		}
 		if r, ok := new(big.Rat).SetString(v.Text()); ok {
 			return r.RatString()
 		}

@@ -2,16 +2,19 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/xeipuuv/gojsonschema"
+
+	"forge/lib/wire"
 )
 
 // The engine has no cancel and collects every error there is, about 1 kB each:
 // 4 MiB of wrong items are 2 GB. But it asks its one, global, table of texts
 // for each error, so the table counts, and panics when the count is used up or
-// the deadline has passed; run turns that into a refusal. Since the table is
+// the deadline has passed; check turns that into a refusal. Since the table is
 // global, one value is checked at a time.
 var metering struct {
 	sync.Mutex
@@ -22,16 +25,59 @@ var metering struct {
 // not fit included.
 const maxRaws = 200_000
 
-type meter struct{ left atomic.Int64 }
+// A meter is what one Check may still cost.
+type meter struct {
+	left atomic.Int64 // errors of the engine
+	late atomic.Bool  // the deadline has passed
+}
 
-var errSpent = errors.New("too many things to tell")
+var (
+	errSpent    = errors.New("too many things to tell")
+	errSteps    = errors.New("too many steps")
+	errDeadline = fmt.Errorf("more than %s", deadline)
+)
+
+// poll panics once the deadline has passed.
+func (m *meter) poll() {
+	if m != nil && m.late.Load() {
+		panic(errDeadline)
+	}
+}
+
+// ask asks the engine, and panics if that costs too much.
+func (m *meter) ask(e engine, v wire.Value) []raw {
+	x := plain(v)
+	metering.Lock()
+	defer metering.Unlock()
+	m.poll()
+	m.left.Store(maxRaws)
+	metering.now.Store(m)
+	defer metering.now.Store(nil)
+	return e.check(x)
+}
+
+// attempt is ask for what can be done without: it tells nothing where that
+// fails.
+func (m *meter) attempt(e engine, v wire.Value) (raws []raw) {
+	defer func() {
+		if p := recover(); p == errDeadline {
+			panic(p)
+		} else if p != nil {
+			raws = nil
+		}
+	}()
+	return m.ask(e, v)
+}
 
 // texts is the engine's table of error texts, none of which is used.
 type texts struct{ gojsonschema.DefaultLocale }
 
 func tick() string {
-	if m := metering.now.Load(); m != nil && m.left.Add(-1) < 0 {
-		panic(errSpent)
+	if m := metering.now.Load(); m != nil {
+		m.poll()
+		if m.left.Add(-1) < 0 {
+			panic(errSpent)
+		}
 	}
 	return "."
 }

@@ -22,8 +22,7 @@
 package schema
 
 import (
-	"fmt"
-	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +31,7 @@ import (
 	"forge/lib/wire"
 )
 
-// deadline bounds one Check: a union that recurses costs without end.
+// deadline bounds one Check, all of it: a union that recurses costs without end.
 const deadline = 2 * time.Second
 
 // A Schema is ready to check values. It may be used by several at once.
@@ -40,7 +39,6 @@ type Schema struct {
 	doc      *document
 	engine   engine
 	patterns map[string]string // lowered pattern to the author's
-	compares bool              // uniqueItems, or const or enum with numbers, stands somewhere
 	integers bool
 	redacts  bool
 	ro, rw   bool
@@ -89,12 +87,17 @@ func (s *Schema) note(n *node) {
 	for _, word := range []string{"const", "enum"} {
 		v, _ := n.get(word)
 		numbers(v, func(lit string) {
-			if r, ok := new(big.Rat).SetString(lit); ok {
-				n.literals = append(n.literals, r)
+			f, err := strconv.ParseFloat(lit, 64)
+			if err != nil {
+				return
 			}
+			if n.literals == nil {
+				n.literals = map[float64]*lits{}
+			}
+			// Two of one float64 are one number: Lower saw to it.
+			n.literals[f] = &lits{text: lit}
 		})
 	}
-	s.compares = s.compares || n.literals != nil || n.unique()
 	s.integers = s.integers || mayBe(n, "integer")
 	r, _ := n.get("x-redact")
 	s.redacts = s.redacts || r.Text() == "true"
@@ -106,45 +109,81 @@ func unexpected(p any) error {
 
 // Normalize returns v with numbers as the schema wants them: 1.0 and 1e2 are
 // 1 and 100 where it says integer, at most 40 characters long. All else stays
-// token for token.
+// token for token; and so does all of a v that is too much for Check.
 func (s *Schema) Normalize(v wire.Value) wire.Value {
 	if !s.integers {
 		return v
 	}
-	return s.normalize(v, s.start(true))
+	out := v
+	if !within(func() {
+		w := s.walk(true, nil)
+		out = w.normalize(v, w.start(s.doc))
+	}) {
+		return v
+	}
+	return out
 }
 
-func (s *Schema) normalize(v wire.Value, at []*node) wire.Value {
-	if len(at) == 0 {
+func (w *walk) normalize(v wire.Value, at *set) wire.Value {
+	if len(at.nodes) == 0 {
 		return v
 	}
 	switch v.Type() {
 	case wire.Number:
-		if !strings.ContainsAny(v.Text(), ".eE") {
-			return v
-		}
-		for _, n := range at {
-			if !mayBe(n, "integer") || mayBe(n, "number") {
-				continue
-			}
-			if r, ok := rat(v); ok && r.IsInt() && len(r.Num().String()) <= 40 {
-				return wire.NumberOf(r.Num().String())
-			}
+		if at.integer {
+			return whole(v)
 		}
 	case wire.Array:
 		items := make([]wire.Value, len(v.Items()))
 		for i, it := range v.Items() {
-			items[i] = s.normalize(it, s.item(at, i, true))
+			items[i] = w.normalize(it, w.item(at, i))
 		}
 		return wire.ArrayOf(items...)
 	case wire.Object:
 		ms := make([]wire.Member, len(v.Members()))
 		for i, m := range v.Members() {
-			ms[i] = wire.Member{Name: m.Name, Value: s.normalize(m.Value, s.member(at, m.Name, true))}
+			ms[i] = wire.Member{Name: m.Name, Value: w.normalize(m.Value, w.member(at, m.Name))}
 		}
 		return wire.ObjectOf(ms...)
 	}
 	return v
+}
+
+// whole writes a number without point and exponent, if it is an integer of at
+// most 40 characters.
+func whole(v wire.Value) wire.Value {
+	i := strings.IndexAny(v.Text(), "eE")
+	switch {
+	case isZero(v.Text()):
+		if !strings.ContainsAny(v.Text(), ".eE") {
+			return v
+		}
+		return wire.NumberOf("0")
+	case i >= 0:
+		// Beyond, no literal in bounds is such an integer, and to find out takes long.
+		if e, err := strconv.Atoi(v.Text()[i+1:]); err != nil || e > 80 || e < -80 {
+			return v
+		}
+	case !strings.Contains(v.Text(), "."):
+		return v
+	}
+	if r, ok := rat(v); ok && r.IsInt() && len(r.Num().String()) <= 40 {
+		return wire.NumberOf(r.Num().String())
+	}
+	return v
+}
+
+// isZero says whether a literal is 0, however it is written.
+func isZero(lit string) bool {
+	for _, c := range []byte(lit) {
+		switch {
+		case c == 'e' || c == 'E':
+			return true
+		case c >= '1' && c <= '9':
+			return false
+		}
+	}
+	return true
 }
 
 // A Bind is a path that the input names where the schema says x-bind.
@@ -155,47 +194,55 @@ type Bind struct {
 }
 
 // Binds lists the paths that v names, in the order of v; null names none. v
-// must have passed Check.
+// must have passed Check: of one that is too much for it, none are listed.
 func (s *Schema) Binds(v wire.Value) []Bind {
+	if !s.ro && !s.rw {
+		return nil
+	}
 	var bs []Bind
-	if s.ro || s.rw {
-		s.binds(v, s.start(false), nil, func(path []string, b Bind, _ bool) {
+	if !within(func() {
+		s.walk(false, nil).binds(s.doc, v, func(path []string, b Bind, _ bool) {
 			b.Pointer = pointer(path)
 			bs = append(bs, b)
 		})
+	}) {
+		return nil
 	}
 	return bs
 }
 
 // binds calls see with each bind; twice says that the schema names two modes
 // for it, of which ro is told.
-func (s *Schema) binds(v wire.Value, at []*node, path []string, see func(path []string, b Bind, twice bool)) {
-	if len(at) == 0 {
-		return
-	}
-	switch v.Type() {
-	case wire.String:
-		modes := map[string]bool{}
-		for _, n := range at {
-			if m, ok := n.get("x-bind"); ok {
-				modes[m.Text()] = true
+func (w *walk) binds(d *document, v wire.Value, see func(path []string, b Bind, twice bool)) {
+	var way []string
+	var visit func(v wire.Value, at *set)
+	visit = func(v wire.Value, at *set) {
+		if len(at.nodes) == 0 {
+			return
+		}
+		switch v.Type() {
+		case wire.String:
+			switch {
+			case at.ro:
+				see(way, Bind{Path: v.Text(), Mode: "ro"}, at.rw)
+			case at.rw:
+				see(way, Bind{Path: v.Text(), Mode: "rw"}, false)
+			}
+		case wire.Array:
+			for i, it := range v.Items() {
+				way = append(way, strconv.Itoa(i))
+				visit(it, w.item(at, i))
+				way = way[:len(way)-1]
+			}
+		case wire.Object:
+			for _, m := range v.Members() {
+				way = append(way, m.Name)
+				visit(m.Value, w.member(at, m.Name))
+				way = way[:len(way)-1]
 			}
 		}
-		switch {
-		case modes["ro"]:
-			see(path, Bind{Path: v.Text(), Mode: "ro"}, modes["rw"])
-		case modes["rw"]:
-			see(path, Bind{Path: v.Text(), Mode: "rw"}, false)
-		}
-	case wire.Array:
-		for i, it := range v.Items() {
-			s.binds(it, s.item(at, i, false), append(path[:len(path):len(path)], strconv.Itoa(i)), see)
-		}
-	case wire.Object:
-		for _, m := range v.Members() {
-			s.binds(m.Value, s.member(at, m.Name, false), append(path[:len(path):len(path)], m.Name), see)
-		}
 	}
+	visit(v, w.start(d))
 }
 
 // Modes says which modes of x-bind the schema uses.
@@ -208,27 +255,36 @@ const masked = "<redacted>"
 
 // Redact returns v with every value replaced where the schema, by whatever
 // branch, says x-redact; and the texts of the strings and numbers that were in
-// them, each once, for masking what the tool prints.
+// them, each once, for masking what the tool prints. A v that is too much for
+// Check is replaced as a whole.
 func (s *Schema) Redact(v wire.Value) (wire.Value, []string) {
 	if !s.redacts {
 		return v, nil
 	}
 	var secrets []string
 	seen := map[string]bool{}
-	out := s.redact(v, s.start(true), func(leaf string) {
+	secret := func(leaf string) {
 		if leaf != "" && !seen[leaf] {
 			seen[leaf] = true
 			secrets = append(secrets, leaf)
 		}
-	})
+	}
+	out := v
+	if !within(func() {
+		w := s.walk(true, nil)
+		out = w.redact(v, w.start(s.doc), secret)
+	}) {
+		leaves(v, secret)
+		out = wire.StringOf(masked)
+	}
 	return out, secrets
 }
 
-func (s *Schema) redact(v wire.Value, at []*node, secret func(string)) wire.Value {
-	if len(at) == 0 {
+func (w *walk) redact(v wire.Value, at *set, secret func(string)) wire.Value {
+	if len(at.nodes) == 0 {
 		return v
 	}
-	if redacted(at) {
+	if at.hidden {
 		leaves(v, secret)
 		return wire.StringOf(masked)
 	}
@@ -236,26 +292,17 @@ func (s *Schema) redact(v wire.Value, at []*node, secret func(string)) wire.Valu
 	case wire.Array:
 		items := make([]wire.Value, len(v.Items()))
 		for i, it := range v.Items() {
-			items[i] = s.redact(it, s.item(at, i, true), secret)
+			items[i] = w.redact(it, w.item(at, i), secret)
 		}
 		return wire.ArrayOf(items...)
 	case wire.Object:
 		ms := make([]wire.Member, len(v.Members()))
 		for i, m := range v.Members() {
-			ms[i] = wire.Member{Name: m.Name, Value: s.redact(m.Value, s.member(at, m.Name, true), secret)}
+			ms[i] = wire.Member{Name: m.Name, Value: w.redact(m.Value, w.member(at, m.Name), secret)}
 		}
 		return wire.ObjectOf(ms...)
 	}
 	return v
-}
-
-func redacted(at []*node) bool {
-	for _, n := range at {
-		if r, ok := n.get("x-redact"); ok && r.Text() == "true" {
-			return true
-		}
-	}
-	return false
 }
 
 func leaves(v wire.Value, secret func(string)) {
@@ -273,108 +320,65 @@ func leaves(v wire.Value, secret func(string)) {
 	}
 }
 
-func (n *node) unique() bool {
-	u, _ := n.get("uniqueItems")
-	return u.Text() == "true"
-}
-
 // collide says where a number of v has the float64, which is how the engine
 // compares, of a different one that it may be compared with: one of a const or
-// enum there, or of the array that must be unique; nil, "" if none has.
-func (s *Schema) collide(v wire.Value) (path []string, lit string) {
-	if !s.compares {
-		return nil, ""
-	}
+// enum there, or of the array that must be unique; nil, "" if none has. It
+// walks all of v, so that what a walk of Normalize or Redact costs is known to
+// be in bounds.
+func (w *walk) collide(d *document, v wire.Value) (path []string, lit string) {
 	// Each group is the numbers of one comparison by their float64.
 	type group struct {
-		by    map[float64]*big.Rat
+		by    map[float64]*lits
 		grows bool // compares the numbers of v with each other
 	}
-	var walk func(v wire.Value, path []string, at []*node, groups []group) bool
-	walk = func(v wire.Value, way []string, at []*node, groups []group) bool {
-		for _, n := range at {
-			if n.literals != nil {
-				g := group{by: map[float64]*big.Rat{}}
-				for _, r := range n.literals {
-					f, _ := r.Float64()
-					g.by[f] = r // literals of one position differ there: Lower saw to it
-				}
-				groups = append(groups[:len(groups):len(groups)], g)
-			}
-			if v.Type() == wire.Array && n.unique() {
-				groups = append(groups[:len(groups):len(groups)], group{map[float64]*big.Rat{}, true})
-			}
+	var way []string
+	var visit func(v wire.Value, at *set, groups []group) bool
+	visit = func(v wire.Value, at *set, groups []group) bool {
+		if at.numbers != nil {
+			groups = append(groups[:len(groups):len(groups)], group{by: at.numbers})
 		}
-		if len(at) == 0 && len(groups) == 0 {
+		if at.unique && v.Type() == wire.Array {
+			groups = append(groups[:len(groups):len(groups)], group{map[float64]*lits{}, true})
+		}
+		if len(at.nodes) == 0 && len(groups) == 0 {
 			return false
 		}
 		switch v.Type() {
 		case wire.Number:
-			r, ok := rat(v)
+			if len(groups) == 0 {
+				break
+			}
+			w.charge(4 * len(groups))
 			f, err := strconv.ParseFloat(v.Text(), 64)
 			for _, g := range groups {
 				other, known := g.by[f]
-				if !ok || err != nil || known && other.Cmp(r) != 0 {
-					path, lit = way, v.Text()
+				if err != nil || known && !other.same(w, v.Text()) {
+					path, lit = slices.Clone(way), v.Text()
 					return true
 				}
-				if g.grows {
-					g.by[f] = r
+				if g.grows && !known {
+					g.by[f] = &lits{text: v.Text()}
 				}
 			}
 		case wire.Array:
 			for i, it := range v.Items() {
-				if walk(it, append(way[:len(way):len(way)], strconv.Itoa(i)), s.item(at, i, true), groups) {
+				way = append(way, strconv.Itoa(i))
+				if visit(it, w.item(at, i), groups) {
 					return true
 				}
+				way = way[:len(way)-1]
 			}
 		case wire.Object:
 			for _, m := range v.Members() {
-				if walk(m.Value, append(way[:len(way):len(way)], m.Name), s.member(at, m.Name, true), groups) {
+				way = append(way, m.Name)
+				if visit(m.Value, w.member(at, m.Name), groups) {
 					return true
 				}
+				way = way[:len(way)-1]
 			}
 		}
 		return false
 	}
-	walk(v, nil, s.start(true), nil)
+	visit(v, w.start(d), nil)
 	return path, lit
-}
-
-var errDeadline = fmt.Errorf("more than %s", deadline)
-
-// run asks the engine, for at most the deadline. What panics, costs too much or
-// runs on is not allowed; what runs on ends at its next error, or with the
-// process.
-func (s *Schema) run(v wire.Value) (raws []raw, err error) {
-	type answer struct {
-		raws []raw
-		err  error
-	}
-	done := make(chan answer, 1)
-	m := &meter{}
-	m.left.Store(maxRaws)
-	go func() {
-		metering.Lock()
-		defer metering.Unlock()
-		metering.now.Store(m)
-		defer metering.now.Store(nil)
-		defer func() {
-			if p := recover(); p == errSpent {
-				done <- answer{err: errSpent}
-			} else if p != nil {
-				done <- answer{err: fmt.Errorf("unexpected fault: %v", p)}
-			}
-		}()
-		done <- answer{raws: s.engine.check(plain(v))}
-	}()
-	t := time.NewTimer(deadline)
-	defer t.Stop()
-	select {
-	case a := <-done:
-		return a.raws, a.err
-	case <-t.C:
-		m.left.Store(0)
-		return nil, errDeadline
-	}
 }
