@@ -167,6 +167,16 @@ func parseRecord(payload []byte) (r record, err error) {
 	return r, err
 }
 
+// brief is a detail for people: a digest by its beginning.
+func brief(v wire.Value) string {
+	if s := v.Text(); v.Type() == wire.String && len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" {
+		return s[:12] + "…"
+	} else if v.Type() == wire.String && !strings.ContainsAny(s, " \"=") {
+		return s
+	}
+	return v.String()
+}
+
 // forPeople is one record on one line, with what a terminal would act on
 // escaped.
 func forPeople(payload []byte) string {
@@ -182,7 +192,7 @@ func forPeople(payload []byte) string {
 		}
 	}
 	for _, m := range r.Details.Members() {
-		line += " " + m.Name + "=" + m.Value.String()
+		line += " " + m.Name + "=" + brief(m.Value)
 	}
 	return cmdline.Printable(line) + "\n"
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,7 +27,8 @@ var describe []byte
 
 func main() {
 	cmdline.Main(&cli.Command{
-		Name: "forge-list", Usage: "show the tools",
+		Name: "forge-list", Usage: "show the tools, or one in full", ArgsUsage: "[NAME]",
+		Description: "With a NAME, shows that tool with its schema and implementation.",
 		Flags: cmdline.Flags(
 			cmdline.ScopeFlag("show one scope"),
 			&cli.StringFlag{Name: "capability", Usage: "show tools that have all of these `CAPABILITIES`, joined by commas"},
@@ -55,6 +58,7 @@ type row struct {
 }
 
 type request struct {
+	Name       string `json:"name"`
 	Scope      string `json:"scope"`
 	Capability string `json:"capability"`
 }
@@ -65,8 +69,8 @@ func list(ctx context.Context, c *cli.Command) error {
 	if c.Bool("describe") {
 		return cmdline.Describe(describe)
 	}
-	if c.Args().Present() {
-		return cmdline.Usage(c, "unexpected argument %q", c.Args().First())
+	if c.Args().Len() > 1 {
+		return cmdline.Usage(c, "%d names, want one", c.Args().Len())
 	}
 	k, err := cmdline.Open(c)
 	if err != nil {
@@ -80,10 +84,16 @@ func list(ctx context.Context, c *cli.Command) error {
 	}
 	cmdline.Override(c, "scope", &req.Scope)
 	cmdline.Override(c, "capability", &req.Capability)
+	if c.Args().Present() {
+		req.Name = c.Args().First()
+	}
 	if req.Scope != "" {
 		if _, err := k.Registry.Place(store.Scope(req.Scope)); err != nil {
 			return err
 		}
+	}
+	if req.Name != "" {
+		return one(k, req)
 	}
 	wanted, err := capabilities(req.Capability)
 	if err != nil {
@@ -104,6 +114,30 @@ func list(ctx context.Context, c *cli.Command) error {
 		tell(ctx, c, k, f)
 	}
 	return show(c, rows)
+}
+
+// whole is a tool with all there is to know of it.
+type whole struct {
+	row
+	InputSchema wire.Value          `json:"input_schema"`
+	Meta        wire.Value          `json:"meta"`
+	Impl        string              `json:"impl"`
+	CreatedAt   string              `json:"created_at,omitempty"`
+	CreatedBy   *registry.CreatedBy `json:"created_by,omitempty"`
+}
+
+// one shows the definition that a call of the name would run.
+func one(k *cmdline.Caller, req request) error {
+	e, err := k.Registry.ResolveIn(store.Scope(req.Scope), req.Name)
+	if err != nil {
+		return err
+	}
+	def := e.Tool.Request()
+	w := whole{row: rowOf(k, e), InputSchema: def.InputSchema, Meta: def.Meta, Impl: def.Impl}
+	if e.Ledger != nil {
+		w.CreatedAt, w.CreatedBy = e.Ledger.CreatedAt, &e.Ledger.CreatedBy
+	}
+	return cmdline.OK(map[string]any{"tool": w}, struct{}{})
 }
 
 func capabilities(text string) ([]string, error) {
@@ -175,5 +209,36 @@ func show(c *cli.Command, rows []row) error {
 		}
 		return cmdline.PrintText(b.String())
 	}
+	if cmdline.IsTerminal(os.Stdout) {
+		return table(rows)
+	}
 	return cmdline.OK(map[string]any{"tools": rows}, struct{}{})
+}
+
+// table is the listing for people: a line a tool, what keeps one from being
+// called behind its name.
+func table(rows []row) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSCOPE\tRUNTIME\tCALLS\tDESCRIPTION")
+	for _, r := range rows {
+		name := string(r.Name)
+		switch {
+		case !r.Recorded:
+			name += " (unrecorded)"
+		case r.Shadowed:
+			name += " (shadowed)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", name, r.Scope, r.Runtime, r.CallCount, shorten(r.Description))
+	}
+	w.Flush()
+	return cmdline.PrintText(b.String())
+}
+
+// shorten keeps a description to one line of a terminal.
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:59]) + "…"
+	}
+	return cmdline.Printable(s)
 }
