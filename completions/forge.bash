@@ -36,6 +36,17 @@ _forge_words() {
 	mapfile -t COMPREPLY < <(compgen -W "$*" -- "$cur")
 }
 
+# _forge_commands prints the commands there are, without forge-.
+_forge_commands() {
+	compgen -c forge- | sed 's/^forge-//' | sort -u
+}
+
+# _forge_files offers files, or with -d directories.
+_forge_files() {
+	mapfile -t COMPREPLY < <(compgen "${1:--f}" -- "$cur")
+	compopt -o filenames 2>/dev/null
+}
+
 # _forge_tools offers the tools in sight.
 _forge_tools() {
 	local IFS=$'\n'
@@ -54,14 +65,16 @@ _forge() {
 	COMPREPLY=()
 	[[ $cur == '=' ]] && cur='' # --flag=, which readline cuts in two
 
-	# forge NAME is forge-NAME.
+	# forge NAME is forge-NAME, and forge help NAME tells of it.
 	if [[ $command == forge ]]; then
-		if ((COMP_CWORD == 1)); then
-			if [[ $cur == -* ]]; then
-				mapfile -t COMPREPLY < <(compgen -W "$(_forge_help forge | _forge_flags)" -- "$cur")
-			else
-				mapfile -t COMPREPLY < <(compgen -c forge- | sed 's/^forge-//' | sort -u | grep -e "^$cur")
-			fi
+		if ((COMP_CWORD == 1)) && [[ $cur == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_forge_help forge | _forge_flags)" -- "$cur")
+			return
+		elif ((COMP_CWORD == 1)); then
+			_forge_words "$(_forge_commands)"$'\n'help
+			return
+		elif [[ ${COMP_WORDS[1]} == help ]]; then
+			((COMP_CWORD == 2)) && _forge_words "$(_forge_commands)"
 			return
 		fi
 		command=forge-${COMP_WORDS[1]}
@@ -95,11 +108,9 @@ _forge() {
 	--to) _forge_words session$'\n'project$'\n'user && return ;;
 	--capability) _forge_list read$'\n'write$'\n'network$'\n'process && return ;;
 	--toolset) _forge_words forge && return ;;
-	--home)
-		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-		compopt -o filenames 2>/dev/null
-		return
-		;;
+	--tool) _forge_tools && return ;;
+	--home) _forge_files -d && return ;;
+	--trust | --witness | --file | --key) _forge_files && return ;;
 	*) return ;;
 	esac
 
@@ -109,11 +120,8 @@ _forge() {
 		_forge_words "$subs"
 	elif ((args == 0)); then
 		case $command in
-		forge-call | forge-promote) _forge_tools ;;
-		forge-forge)
-			mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-			compopt -o filenames 2>/dev/null
-			;;
+		forge-call | forge-list | forge-promote) _forge_tools ;;
+		forge-forge) _forge_files -d ;;
 		esac
 	fi
 }

@@ -25,6 +25,16 @@ function __forge_subcommands
     sed -n '/^COMMANDS:$/,/^$/ s/^   \([a-z][a-z-]*\)  *\(.*\)/\1\t\2/p'
 end
 
+# Prints the commands there are, each with what it does.
+function __forge_commands
+    command forge </dev/null 2>/dev/null | sed -n 's/^forge \([a-z]*\)  *\(.*\)/\1\t\2/p'
+end
+
+# Prints the tools in sight, each with what it does.
+function __forge_tools
+    command forge-list --plain </dev/null 2>/dev/null | awk -F '\t' '{ printf "%s\t%s\n", $1, $5 }'
+end
+
 # Reads a help; succeeds if the flag takes a value: a word stands after its name.
 function __forge_takes
     sed -n '/OPTIONS:$/,$ s/^   \(-.*\)/\1/p' | sed 's/  .*//' | grep -qE -- "(^|, )$argv[1] [^-]"
@@ -36,14 +46,19 @@ function __forge_complete
     set -l name (basename -- $words[1])
     set -e words[1]
 
-    # forge NAME is forge-NAME.
+    # forge NAME is forge-NAME, and forge help NAME tells of it.
     if test "$name" = forge
         if test (count $words) -eq 0
             if string match -q -- '-*' $cur
                 command forge --help </dev/null 2>/dev/null | __forge_flags
             else
-                command forge </dev/null 2>/dev/null | sed -n 's/^forge \([a-z]*\)  *\(.*\)/\1\t\2/p'
+                __forge_commands
+                printf 'help\thelp with a command\n'
             end
+            return
+        end
+        if test $words[1] = help
+            test (count $words) -eq 1; and __forge_commands
             return
         end
         set name forge-$words[1]
@@ -87,8 +102,14 @@ function __forge_complete
         case --toolset
             echo forge
             return
+        case --tool
+            __forge_tools
+            return
         case --home
             __fish_complete_directories $cur
+            return
+        case --trust --witness --file --key
+            __fish_complete_path $cur
             return
         case '*'
             return
@@ -100,8 +121,8 @@ function __forge_complete
         printf '%s\n' $subs
     else if test $args -eq 0
         switch $name
-            case forge-call forge-promote
-                command forge-list --plain </dev/null 2>/dev/null | awk -F '\t' '{ printf "%s\t%s\n", $1, $5 }'
+            case forge-call forge-list forge-promote
+                __forge_tools
             case forge-forge
                 __fish_complete_directories $cur
         end

@@ -29,20 +29,34 @@ _forge_takes() {
 	sed -n '/OPTIONS:$/,$ s/^   \(-.*\)/\1/p' | sed 's/  .*//' | grep -qE -- "(^|, )$1 [^-]"
 }
 
+# _forge_tools offers the tools in sight.
+_forge_tools() {
+	local -a found
+	found=("${(@f)$(command forge-list --plain 2>/dev/null </dev/null |
+		awk -F '\t' '{ gsub(/:/, "\\:", $5); print $1 ":" $5 }')}")
+	found=(${found:#})
+	_describe tool found
+}
+
 _forge() {
 	local command=${words[1]:t} value='' sub='' help word
 	local -i i=2 args=0
 	local -a found subs
 
-	# forge NAME is forge-NAME.
+	# forge NAME is forge-NAME, and forge help NAME tells of it.
 	if [[ $command == forge ]]; then
+		if (( CURRENT == 2 )) && [[ $PREFIX == -* ]]; then
+			found=("${(@f)$(command forge --help 2>/dev/null </dev/null | _forge_describe)}")
+			_describe option found
+			return
+		fi
+		found=("${(@f)$(command forge 2>/dev/null </dev/null | sed -n 's/^forge \([a-z]*\)  *\(.*\)/\1:\2/p')}")
 		if (( CURRENT == 2 )); then
-			if [[ $PREFIX == -* ]]; then
-				found=("${(@f)$(command forge --help 2>/dev/null </dev/null | _forge_describe)}")
-			else
-				found=("${(@f)$(command forge 2>/dev/null </dev/null | sed -n 's/^forge \([a-z]*\)  *\(.*\)/\1:\2/p')}")
-			fi
+			found+=('help:help with a command')
 			_describe command found
+			return
+		elif [[ ${words[2]} == help ]]; then
+			(( CURRENT == 3 )) && _describe command found
 			return
 		fi
 		command=forge-${words[2]}
@@ -80,7 +94,9 @@ _forge() {
 	--to) _values scope session project user; return ;;
 	--capability) _values -s , capability read write network process; return ;;
 	--toolset) _values toolset forge; return ;;
+	--tool) _forge_tools; return ;;
 	--home) _files -/; return ;;
+	--trust|--witness|--file|--key) _files; return ;;
 	*) _message "${value#--}"; return ;;
 	esac
 
@@ -91,12 +107,7 @@ _forge() {
 		_describe command subs
 	elif (( args == 0 )); then
 		case $command in
-		forge-call | forge-promote)
-			found=("${(@f)$(command forge-list --plain 2>/dev/null </dev/null |
-				awk -F '\t' '{ gsub(/:/, "\\:", $5); print $1 ":" $5 }')}")
-			found=(${found:#})
-			_describe tool found
-			;;
+		forge-call | forge-list | forge-promote) _forge_tools ;;
 		forge-forge) _files -/ ;;
 		esac
 	fi

@@ -249,7 +249,7 @@ func (p page) documented() map[string][]string {
 }
 
 // A page and --help have the same flags, and so for each subcommand, whose own
-// stand under its name and the shared ones under "Each of …".
+// stand under its name and the shared ones under "Each but …".
 func TestPagesOptions(t *testing.T) {
 	compare := func(what string, page, help []string) {
 		page = slices.Sorted(slices.Values(page))
@@ -274,10 +274,10 @@ func TestPagesOptions(t *testing.T) {
 			compare(c, options[""], h.flags)
 			continue
 		}
-		shared := ""
+		shared, but := "", []string{}
 		for part := range options {
-			if strings.HasPrefix(part, "Each of ") {
-				shared = part
+			if names, ok := strings.CutPrefix(part, "Each but "); ok {
+				shared, but = part, strings.Split(names, ", ")
 			} else if part != c+" itself" && !slices.Contains(h.commands, part) {
 				t.Errorf("%s: OPTIONS has a part %q, and there is no such command", p.name, part)
 			}
@@ -287,7 +287,11 @@ func TestPagesOptions(t *testing.T) {
 			if !strings.Contains(p.section("SYNOPSIS"), "*"+sub+"*") {
 				t.Errorf("%s: SYNOPSIS does not show %s", p.name, sub)
 			}
-			compare(c+" "+sub, append(slices.Clone(options[shared]), options[sub]...), askHelp(t, c, sub).flags)
+			own := slices.Clone(options[sub])
+			if !slices.Contains(but, sub) {
+				own = append(own, options[shared]...)
+			}
+			compare(c+" "+sub, own, askHelp(t, c, sub).flags)
 		}
 	}
 }
@@ -323,20 +327,84 @@ func holdTable(t *testing.T, name, head string, rows [][]string) {
 	}
 }
 
-func TestPagesStatusTable(t *testing.T) {
-	var rows [][]string
+// literalWidth is how many columns of a terminal's 80 are left to literal text.
+const literalWidth = 69
+
+// layOut writes rows in columns, the last of which is broken into lines that
+// fit. Numbers stand to the right.
+func layOut(rows [][]string) string {
+	widths := make([]int, len(rows[0])-1)
+	for _, row := range rows {
+		for i := range widths {
+			widths[i] = max(widths[i], len(row[i]))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, w := range widths {
+			if _, err := strconv.Atoi(row[i]); err == nil {
+				line += fmt.Sprintf("%*s  ", w, row[i])
+			} else {
+				line += fmt.Sprintf("%-*s  ", w, row[i])
+			}
+		}
+		indent := len(line)
+		for i, word := range strings.Fields(row[len(widths)]) {
+			switch {
+			case i == 0:
+			case len(line)+1+len(word) > literalWidth:
+				b.WriteString(line + "\n")
+				line = strings.Repeat(" ", indent)
+			default:
+				line += " "
+			}
+			line += word
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+// holdLiteral compares the literal text of a page that begins with a word with
+// what the code has. Literal text and no table of scdoc: groff hyphenates the
+// cells of a table, and what a reader searches for would not be found.
+// UPDATE_PAGES=1 rewrites it.
+func holdLiteral(t *testing.T, name, word, want string) {
+	t.Helper()
+	p := readPage(t, name)
+	before, rest, ok := strings.Cut(p.text, "\n```\n"+word)
+	got, after, closed := strings.Cut(rest, "```\n")
+	if !ok || !closed {
+		t.Fatalf("%s: no literal text that begins with %s", name, word)
+	}
+	got = word + got
+	switch {
+	case got == want:
+	case os.Getenv("UPDATE_PAGES") != "":
+		text := before + "\n```\n" + want + "```\n" + after
+		if err := os.WriteFile(filepath.Join(pageDir, name+".scd"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s: the list is not that of the code (UPDATE_PAGES=1 go test ./e2e -run TestPages writes it); want\n%s\ngot\n%s", name, want, got)
+	}
+}
+
+func TestPagesStatuses(t *testing.T) {
+	rows := [][]string{{"kind", "status", "meaning"}}
 	for _, r := range fail.Table {
 		rows = append(rows, []string{string(r.Kind), strconv.Itoa(r.Status), r.Meaning})
 	}
-	holdTable(t, "forge.7", "|[ *kind*\n:[ *status*\n:< *meaning*", rows)
+	holdLiteral(t, "forge.7", "kind", layOut(rows))
 }
 
 func TestPagesEvents(t *testing.T) {
-	var rows [][]string
+	rows := [][]string{{"event", "severity", "meaning"}}
 	for _, r := range trail.Events {
 		rows = append(rows, []string{string(r.Event), string(r.Severity), r.Meaning})
 	}
-	holdTable(t, "forge-record.5", "|[ *event*\n:[ *severity*\n:< *meaning*", rows)
+	holdLiteral(t, "forge-record.5", "event", layOut(rows))
 	// The first words that forge-audit(1) says are Forge's own.
 	first := map[string]bool{}
 	for _, r := range trail.Events {
@@ -362,6 +430,52 @@ func TestPagesLimits(t *testing.T) {
 		rows = append(rows, []string{f.Name, strconv.FormatInt(*f.Value, 10), strconv.FormatInt(*most[i].Value, 10), what[f.Name]})
 	}
 	holdTable(t, "forge-policy.5", "|[ *limit*\n:[ *default*\n:[ *most*\n:< *of what*", rows)
+}
+
+// forge-audit(1) has every reason that the code gives, with the statuses that a
+// verdict ends with.
+func TestPagesVerdicts(t *testing.T) {
+	source, err := os.ReadFile("../lib/chain/chain.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"store": true}
+	for _, m := range regexp.MustCompile(`Reason += "([a-z0-9_]+)"`).FindAllStringSubmatch(string(source), -1) {
+		want[m[1]] = true
+	}
+	if len(want) < 10 {
+		t.Fatalf("found the reasons %v", want)
+	}
+	got := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9_]+) +[14]  \S`).FindAllStringSubmatch(readPage(t, "forge-audit.1").section("VERDICTS"), -1) {
+		got[m[1]] = true
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the page has the reasons %v, the code %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// What a reader searches for does not stand in a table, where groff would
+// hyphenate it.
+func TestPagesTables(t *testing.T) {
+	for _, p := range readPages(t) {
+		for line := range strings.SplitSeq(p.text, "\n") {
+			if !regexp.MustCompile(`^[|:]`).MatchString(line) {
+				continue
+			}
+			words := regexp.MustCompile(`[a-z_.]+[a-z]`).FindAllString(line, -1)
+			for _, r := range fail.Table {
+				if slices.Contains(words, string(r.Kind)) {
+					t.Errorf("%s: the kind %s is in a table: %s", p.name, r.Kind, line)
+				}
+			}
+			for _, r := range trail.Events {
+				if slices.Contains(words, string(r.Event)) {
+					t.Errorf("%s: the event %s is in a table: %s", p.name, r.Event, line)
+				}
+			}
+		}
+	}
 }
 
 // The policy that forge-policy(5) shows as the built-in one is the built-in one,
@@ -503,10 +617,22 @@ func TestPagesDigests(t *testing.T) {
 	if err != nil || out != sum || !strings.HasPrefix(sum, line.Sha.String()) {
 		t.Errorf("forge-record.5: printf gives %q %v, the page says %q, the line %s", out, err, sum, line.Sha)
 	}
+	// The note opens with the key that is shown above it, and with no other.
+	_, text, _ := strings.Cut(record.literal(t, "fold -w 68"), "audit.pub\n")
+	public, text, _ := strings.Cut(text, "\n")
+	_, text, _ = strings.Cut(text, "fold -w 68\n")
+	body, signature, _ := strings.Cut(text, "\n\n")
+	note := body + "\n\n" + strings.ReplaceAll(signature, "\n", "") + "\n"
+	if c, err := chain.OpenNote([]byte(note), []string{public}); err != nil || c.Text() != body+"\n" || !slices.Equal(c.Keys, []string{"audit"}) {
+		t.Errorf("forge-record.5: the note gives %+v %v", c, err)
+	}
+	if _, err := chain.OpenNote([]byte(strings.Replace(note, "\nseq 1", "\nseq 2", 1)), []string{public}); err == nil {
+		t.Error("forge-record.5: the note opens although its text was changed")
+	}
 	file := readPage(t, "forge-store.5").literal(t, "head -c -78")
 	_, rest, _ := strings.Cut(file, "\n")
 	folded, rest, _ = strings.Cut(rest, "$ head -c -78")
-	text := strings.ReplaceAll(folded, "\n", "") + "\n"
+	text = strings.ReplaceAll(folded, "\n", "") + "\n"
 	parsed, err := tool.Parse([]byte(text))
 	if err != nil {
 		t.Fatalf("forge-store.5: the tool file: %v", err)
@@ -520,7 +646,7 @@ func TestPagesDigests(t *testing.T) {
 // pageFiles is what a reader of the examples has in the directory, and the
 // further states the examples of a page begin in.
 const pageFiles = `
-mkdir fib csv.stats code.fib clone clone/.git clone/.forge clone/.forge/tools
+mkdir fib csv.stats sha1 code.fib clone clone/.git clone/.forge clone/.forge/tools
 chmod 700 clone/.forge
 cat > fib/tool.toml <<'END'
 name = "fib"
@@ -600,6 +726,7 @@ forge-forge fib
 forge-promote code.fib
 unset FORGE_PERSONA FORGE_SESSION
 echo '{"n": 10}' | forge-call code.fib
+mkdir witness
 `,
 }
 
@@ -642,14 +769,48 @@ func (p page) examples(t *testing.T) []pageExample {
 	return out
 }
 
+// elsewhere makes programs that stand for another user and another host, both of
+// which are this one here: ssh does what the forced command of the page says.
+func (p page) elsewhere(t *testing.T, home string) (path string) {
+	t.Helper()
+	forced := "false"
+	for _, block := range p.literals() {
+		if _, rest, ok := strings.Cut(strings.Join(strings.Fields(block), " "), `restrict,command="`); ok {
+			forced, _, _ = strings.Cut(rest, `"`)
+		}
+	}
+	path = filepath.Join(home, "elsewhere")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, does := range map[string]string{
+		"sudo": `[ "$1 $2" = "-u auditor" ] && shift 2 && cp ~/ann.pub ~/witness && exec "$@"`,
+		"ssh":  `cd "$HOME" && exec ` + p.here(t, home, forced),
+		"scp":  `[ "$1" = -pr ] && exec cp -pr "$HOME/${2#ann@host:}" "$3"`,
+	} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// here gives a command the paths that it has in a test.
+func (p page) here(t *testing.T, home, command string) string {
+	return strings.NewReplacer("/usr/local/bin/forge", script.Bin(t)+"/forge", "/var/lib/witness/", home+"/witness/").Replace(command)
+}
+
 // Every example of a page prints what the page says, but for times, numbers of
-// processes and the hashes that follow from them, and line breaks of fold.
+// processes and the hashes that follow from them, and line breaks of fold. After
+// them, what a page has for a crontab has nothing to say.
 func TestPagesExamples(t *testing.T) {
-	endless := regexp.MustCompile(`tail -f|\bssh\b`)
+	endless := regexp.MustCompile(`tail -f`)
+	crontab := regexp.MustCompile(`(?m)^(?:[0-9*/,-]+ ){5}(.*)$`)
 	for _, p := range readPages(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
+			path := "PATH=" + p.elsewhere(t, home) + ":" + script.Bin(t) + ":/usr/bin:/bin"
 			const mark = "=====\n"
 			var sh strings.Builder
 			fmt.Fprintf(&sh, "{ %s\n} > setup.log 2>&1\nforge-audit verify >> setup.log 2>&1\n", pageStates[pageStart[p.name]])
@@ -661,7 +822,7 @@ func TestPagesExamples(t *testing.T) {
 					if name, ok := strings.CutPrefix(e.command, "cat "); ok && e.output != "" {
 						fmt.Fprintf(&sh, "[ -e %[1]s ] || cat > %[1]s <<'END'\n%[2]sEND\n", strings.TrimSpace(name), e.output)
 					}
-					fmt.Fprintf(&sh, "printf %q\n%s", mark, e.command)
+					fmt.Fprintf(&sh, "printf %q\n%s", mark, p.here(t, home, e.command))
 				}
 			}
 			if len(examples) == 0 || pageStart[p.name] == "" {
@@ -669,7 +830,7 @@ func TestPagesExamples(t *testing.T) {
 			}
 			cmd := exec.Command("bash", "-c", sh.String())
 			cmd.Dir = home
-			cmd.Env = []string{"PATH=" + script.Bin(t) + ":/usr/bin:/bin", "HOME=" + home}
+			cmd.Env = []string{path, "HOME=" + home}
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Run(); cmd.ProcessState == nil {
@@ -685,6 +846,15 @@ func TestPagesExamples(t *testing.T) {
 					t.Errorf("$ %sthe page says\n%s\nit prints\n%s", e.command, e.output, got[i])
 				}
 			}
+			for _, block := range p.literals() {
+				for _, job := range crontab.FindAllStringSubmatch(block, -1) {
+					cmd := exec.Command("sh", "-c", p.here(t, home, job[1]))
+					cmd.Dir, cmd.Env = home, []string{path, "HOME=" + home}
+					if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+						t.Errorf("cron would mail of %s: %v\n%s", job[1], err, out)
+					}
+				}
+			}
 		})
 	}
 }
@@ -698,7 +868,9 @@ var unsteady = []struct {
 	{regexp.MustCompile(`"boot":"[^"]*"`), "BOOT"},
 	{regexp.MustCompile(`"(up|pid|uid|ms|duration_ms)":[0-9]+`), "N"},
 	{regexp.MustCompile(`offset[0-9]+`), "OFFSET"},
-	{regexp.MustCompile(`[0-9a-f]{64}`), "HEX"},
+	{regexp.MustCompile(`(sha)?[0-9a-f]{64}|log[0-9a-f]{32}`), "HEX"},
+	{regexp.MustCompile(`audit\+[0-9a-f]{8}\+[0-9A-Za-z+/]{44}|—audit[0-9A-Za-z+/=]{92}`), "KEY"},
+	{regexp.MustCompile(`end[0-9]+time20[0-9TZ:-]+`), "ENDTIME"},
 	{regexp.MustCompile(`pids=none`), ""}, // as root
 }
 
@@ -747,12 +919,13 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  []string
 	}{
-		{[]string{"forge", ""}, names},
+		{[]string{"forge", ""}, append(slices.Clone(names), "help")},
 		{[]string{"forge", "li"}, []string{"list"}},
 		{[]string{"forge", "call", ""}, []string{"csv.stats", "fib"}},
 		{[]string{"forge-call", "--check", "c"}, []string{"csv.stats"}},
 		{[]string{"forge-call", "fib", ""}, nil},
 		{[]string{"forge-promote", ""}, []string{"csv.stats", "fib"}},
+		{[]string{"forge-list", "--plain", ""}, []string{"csv.stats", "fib"}},
 		{[]string{"forge-promote", "--to", ""}, []string{"session", "project", "user"}},
 		{[]string{"forge-list", "--scope", ""}, []string{"task", "session", "project", "user"}},
 		{[]string{"forge-list", "--capability", "read,w"}, []string{"read,write"}},
@@ -761,6 +934,16 @@ func TestCompletion(t *testing.T) {
 		{[]string{"forge-audit", "tail", "-"}, askHelp(t, "forge-audit", "tail").flags},
 		{[]string{"forge-call", "--home", "csv"}, []string{"csv.stats"}},
 		{[]string{"forge-forge", "f"}, []string{"fib"}},
+		{[]string{"forge-audit", "verify", "-"}, askHelp(t, "forge-audit", "verify").flags},
+		{[]string{"forge-audit", "witness", "-"}, askHelp(t, "forge-audit", "witness").flags},
+		{[]string{"forge-audit", "verify", "--trust", "t."}, []string{"t.csv"}},
+		{[]string{"forge-audit", "verify", "--workers", ""}, nil},
+		{[]string{"forge-audit", "witness", "--file", "fib/tool.t"}, []string{"fib/tool.toml"}},
+		{[]string{"forge", "audit", "checkpoint", "--key", "t."}, []string{"t.csv"}},
+		{[]string{"forge-audit", "tail", "--tool", ""}, []string{"csv.stats", "fib"}},
+		{[]string{"forge", "audit", "tail", "--event", "forge.ca"}, nil},
+		{[]string{"forge", "help", "li"}, []string{"list"}},
+		{[]string{"forge", "he"}, []string{"help"}},
 	} {
 		got := complete(c.words...)
 		slices.Sort(got)
