@@ -217,7 +217,7 @@ func grow(t *testing.T, b *box, tools, records int) {
 		}
 		tl.Meta.Capabilities = []string{}
 		line := tl.Encode()
-		if err := reg.Record(tl.Digest, registry.Ledger{Seq: 1, Version: 1, Listed: true, Lowering: schema.Lowering, Lowered: lowered}); err != nil {
+		if _, err := reg.Record(tl.Digest, registry.Ledger{Seq: 1, Version: 1, Listed: true, Lowering: schema.Lowering, Lowered: lowered}); err != nil {
 			t.Fatal(err)
 		}
 		if err := st.WriteFile(place.Tool(tl.Name.Wire()), line, store.Renamed); err != nil {

@@ -35,7 +35,7 @@ func main() {
 					&cli.StringSliceFlag{Name: "trust", Usage: "trust the public key in `FILE`, beside those in keys/"},
 					&cli.StringSliceFlag{Name: "witness", Usage: "hold the chain against the notes in a witness's `FILE`, too"},
 					&cli.BoolFlag{Name: "require-trust", Usage: "fail where no trusted checkpoint backs the verdict"},
-					&cli.IntFlag{Name: "workers", Usage: "how many `N` work at once, at most 4 (default: one a processor)"},
+					&cli.IntFlag{Name: "workers", Usage: "how many `N` work at once, at most 4", DefaultText: "one a processor"},
 				),
 				Action: verify,
 			},

@@ -24,7 +24,7 @@ func tailFlags() []cli.Flag {
 		&cli.UintFlag{Name: "from", Usage: "print from the record numbered `SEQ` on instead"},
 		&cli.BoolFlag{Name: "jsonl", Usage: "print one JSON object a line, on a terminal too"},
 		&cli.StringFlag{Name: "event", Usage: "only events that `GLOB` fits, such as forge.* or breaker_*"},
-		&cli.StringFlag{Name: "tool", Usage: "only records of the tool `NAME`"},
+		&cli.StringFlag{Name: "tool", Usage: "only records of tools that `GLOB` fits"},
 		&cli.StringFlag{Name: "run", Usage: "only records of one run, by its `ID`"},
 		&cli.StringFlag{Name: "since", Usage: "only records from `TIME` on: 2026-11-30, 2026-11-30T19:15:00Z, or 2h ago as 2h"},
 		&cli.StringFlag{Name: "until", Usage: "only records before `TIME`"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/sys/unix"
 
 	"forge/lib/chain"
@@ -39,9 +40,12 @@ func witness(_ context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	if len(msg) == 0 {
+		return cmdline.OK(map[string]any{"state": "nothing"}, struct{}{})
+	}
 	got, err := chain.OpenNote(msg, keys)
 	if err != nil {
-		return fail.New(fail.TrustMissing, "name the signer's public key with --trust", "read standard input: %w", err)
+		return noteError(err)
 	}
 	private := ""
 	if path := c.String("key"); path != "" {
@@ -67,7 +71,21 @@ func witness(_ context.Context, c *cli.Command) error {
 	return cmdline.OK(data, struct{}{})
 }
 
-// readNote takes a note as it is, or the envelope of forge-audit checkpoint.
+// noteError tells apart a note by nobody who is trusted, one that was altered,
+// and what is no note.
+func noteError(err error) error {
+	const at = "read standard input: %w"
+	if _, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
+		return fail.New(fail.TrustMissing, "name the signer's public key with --trust", at, err)
+	}
+	if _, ok := errors.AsType[*note.InvalidSignatureError](err); ok {
+		return fail.New(fail.Tampered, "look at the host that sent it", at, err)
+	}
+	return fail.New(fail.BadInput, "pipe forge-audit checkpoint --note into it", at, err)
+}
+
+// readNote takes a note as it is, or the envelope of forge-audit checkpoint;
+// nothing where that had nothing new.
 func readNote(c *cli.Command) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(os.Stdin, maxNote+1))
 	if err != nil {
@@ -84,11 +102,20 @@ func readNote(c *cli.Command) ([]byte, error) {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	data, _ := v.Get("data")
-	note, ok := data.Get("note")
+	if ok, _ := v.Get("ok"); ok.Text() == "false" {
+		e, _ := v.Get("error")
+		kind, _ := e.Get("kind")
+		message, _ := e.Get("message")
+		return nil, fail.New(fail.Kind(kind.Text()), "", "passed on: %s", message.Text())
+	}
+	if changed, _ := data.Get("changed"); changed.Text() == "false" {
+		return nil, nil
+	}
+	text, ok := data.Get("note")
 	if !ok {
 		return nil, fail.New(fail.BadInput, "pipe forge-audit checkpoint into it, or a signed note", "read standard input: an envelope without data.note")
 	}
-	return []byte(note.Text()), nil
+	return []byte(text.Text()), nil
 }
 
 // keep holds a note against those that were kept, and appends it, synced.
@@ -106,7 +133,7 @@ func keep(path string, keys []string, got chain.Signed, msg []byte) (state strin
 	if err != nil {
 		return "", ioError(err)
 	}
-	state = "new"
+	known, fork := false, false
 	last := uint64(0)
 	for _, k := range before {
 		old, err := chain.OpenNote([]byte(k.Note), keys)
@@ -116,16 +143,23 @@ func keep(path string, keys []string, got chain.Signed, msg []byte) (state strin
 		case old.Log != got.Log:
 			return "", fail.New(fail.Conflict, "keep one file a log", "%s is of log %s, and the note of log %s", path, old.Log, got.Log)
 		case old.Seq == got.Seq && old.Sha == got.Sha:
-			state = "known"
+			known = true
 		case old.Seq == got.Seq:
-			state = "fork"
+			fork = true
 		}
 		last = max(last, old.Seq)
 	}
-	if state == "known" {
-		return state, nil
+	switch {
+	case fork && known: // told before, and told again
+		return "fork", nil
+	case known:
+		return "known", nil
+	case fork:
+		state = "fork"
+	default:
+		state = "new"
 	}
-	if got.Seq < last && state != "fork" {
+	if got.Seq < last && !fork {
 		return "", fail.New(fail.Conflict, "a log only grows: look at its host", "seq %d is below %d, which was kept before", got.Seq, last)
 	}
 	line, err := wire.Encode(kept{time.Now().UTC().Format(time.RFC3339), string(msg)})

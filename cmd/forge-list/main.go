@@ -93,6 +93,9 @@ func list(ctx context.Context, c *cli.Command) error {
 		}
 	}
 	if req.Name != "" {
+		if req.Capability != "" || c.Bool("plain") || c.Bool("jsonl") {
+			return cmdline.Usage(c, "--capability, --plain and --jsonl are for the list, and %q is one tool", req.Name)
+		}
 		return one(k, req)
 	}
 	wanted, err := capabilities(req.Capability)

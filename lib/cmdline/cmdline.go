@@ -171,6 +171,10 @@ func optionError(c *cli.Command, err error) error {
 		name, _, _ := strings.Cut(rest, ":")
 		return Usage(c, "--%s %s: not a value of that option", name, value)
 	}
+	if rest, ok := strings.CutPrefix(text, "Required flag \""); ok {
+		name, _, _ := strings.Cut(rest, "\"")
+		return Usage(c, "--%s is missing", name)
+	}
 	return Usage(c, "%s", text)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
@@ -149,6 +150,12 @@ func Checkpoint(ctx context.Context, t *Trail, private string) (*chain.Checkpoin
 	if err != nil {
 		return nil, nil, err
 	}
+	if notes.Broken != "" {
+		return nil, nil, fail.New(fail.Tampered, "forge-audit verify", "a checkpoint was altered: %s", notes.Broken)
+	}
+	if _, err := os.Lstat(st.AuditFile("FAILED")); err == nil {
+		return nil, nil, fail.New(fail.AuditUnavailable, "forge-audit recover", "what is on the disk is not known (%s exists)", st.AuditFile("FAILED"))
+	}
 	r, err := Verify(st, Options{SinceCheckpoint: true, Notes: notes.Trusted})
 	if err == nil {
 		err = r.Err()
@@ -156,12 +163,7 @@ func Checkpoint(ctx context.Context, t *Trail, private string) (*chain.Checkpoin
 	if err != nil {
 		return nil, nil, err
 	}
-	last := uint64(0)
-	for _, n := range notes.Trusted {
-		if slices.Contains(n.Keys, signer.Name()) {
-			last = max(last, n.Seq)
-		}
-	}
+	last := lastSigned(st, signer.Name())
 	if r.Head.Seq <= last || r.Head.Seq == last+1 && headIs(st, r.Head, CheckpointEvent) {
 		return nil, nil, nil
 	}
@@ -180,6 +182,19 @@ func Checkpoint(ctx context.Context, t *Trail, private string) (*chain.Checkpoin
 	}
 	_, err = t.Append(ctx, Record{Event: CheckpointEvent, Details: map[string]any{"seq": c.Seq, "sha": c.Sha, "key": signer.Name()}})
 	return &c, msg, err
+}
+
+// lastSigned is the highest seq that a key signed here, by the names of the
+// notes: a key may sign that is not trusted here.
+func lastSigned(st *store.Store, key string) (last uint64) {
+	names, _ := filepath.Glob(filepath.Join(st.Checkpoints(), "*-"+key+".note"))
+	for _, n := range names {
+		seq, name, _ := strings.Cut(strings.TrimSuffix(filepath.Base(n), ".note"), "-")
+		if v, err := strconv.ParseUint(seq, 10, 64); err == nil && name == key {
+			last = max(last, v)
+		}
+	}
+	return last
 }
 
 // headIs says whether the last line is a record of that event.

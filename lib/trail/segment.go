@@ -286,6 +286,8 @@ func (t *Trail) ready() error {
 			"an earlier record may not have reached the disk (%s exists)", t.st.AuditFile("FAILED"))
 	case id && segment:
 		return nil
+	case segment && numbers[0] != 1:
+		return fail.New(fail.AuditUnavailable, "write the log of a checkpoint into it", "%s is missing, and the line that names the chain was pruned", t.st.AuditFile("id"))
 	case segment:
 		return t.identify()
 	case id:

@@ -93,7 +93,7 @@ func Verify(st *store.Store, o Options) (*Report, error) {
 		return nil, missingLog(st, err)
 	}
 	var r *Report
-	if o.SinceCheckpoint {
+	if o.SinceCheckpoint && !o.Store { // the store is held against all of it
 		r = since(st, log, o)
 	}
 	if r == nil {
@@ -322,7 +322,17 @@ func (r *Report) fill(w *walker, bad *chain.Finding) {
 	r.Head = Head{w.state.Seq, w.state.Sha.String(), w.at.Segment, w.at.Offset}
 	r.Entries, r.Bytes = w.entries, w.bytes
 	for _, p := range w.torn {
-		r.warn("%s:%d was not written whole, and a later record says so", segmentName(p.Segment), p.Line)
+		how := "was not written whole, and a later record says so"
+		if slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset }) {
+			how = "does not stand, and an operator accepted that (audit.recovered)"
+		}
+		r.warn("%s:%d %s", segmentName(p.Segment), p.Line, how)
+	}
+	if _, err := os.Lstat(w.st.AuditFile("FAILED")); err == nil {
+		r.warn("a record may not have reached the disk, and nothing is appended until forge-audit recover")
+	}
+	if fi, err := os.Lstat(w.st.Audit()); err == nil && fi.Mode().Perm()&0o077 != 0 {
+		r.warn("%s has mode %04o, want 0700", w.st.Audit(), fi.Mode().Perm())
 	}
 	for _, p := range w.facts.back {
 		r.warn("clock_back: %s:%d (seq %d) is earlier than the line before", segmentName(p.Segment), p.Line, p.Seq)
@@ -378,15 +388,19 @@ func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) 
 	}
 	b, err := store.ReadFile(st.AuditFile("id"), 1<<10)
 	id := strings.TrimSpace(string(b))
-	if errors.Is(err, fs.ErrNotExist) && len(notes) == 0 {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
 		r.Verdict, r.Reason = Attention, chain.Identity
 		r.Text = "audit/id is missing; the next record writes it again"
-		return
+		if log.numbers[0] != 1 {
+			r.Text = "audit/id is missing, and the line that names the chain was pruned; write it from a checkpoint"
+			return
+		}
 	}
 	if log.numbers[0] == 1 {
 		l, _ := firstLine(st, 1)
 		own, _ := logID(l.Payload)
-		if id != own && !errors.Is(err, fs.ErrNotExist) {
+		if id != own && !missing {
 			r.bad(&chain.Finding{Reason: chain.Identity, At: chain.Place{Segment: 1, Line: 1, Seq: 1}, Text: fmt.Sprintf("the chain is %q and audit/id says %q", own, id)})
 			return
 		}
@@ -404,6 +418,15 @@ func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) 
 func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 	if r.Verdict == Tampered {
 		return
+	}
+	for i, a := range notes {
+		for _, b := range notes[:i] {
+			if a.Seq == b.Seq && a.Sha != b.Sha {
+				r.Upto = a.Seq
+				r.bad(&chain.Finding{Reason: chain.Rewritten, At: chain.Place{Segment: a.Segment, Line: 1, Seq: a.Seq}, Text: fmt.Sprintf("two checkpoints of seq %d have different shas", a.Seq)})
+				return
+			}
+		}
 	}
 	good := chain.First(1) // the line after the last that a checkpoint fits
 	good.Seq = 1
