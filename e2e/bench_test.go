@@ -51,6 +51,11 @@ func compare(t *testing.T, title string, sides ...*side) {
 			s.took = append(s.took, time.Since(began))
 		}
 	}
+	report(title, rounds, sides)
+}
+
+// report prints medians, and each against the first.
+func report(title string, rounds int, sides []*side) {
 	fmt.Printf("\n%s (medians of %d, interleaved)\n", title, rounds)
 	base := sides[0].median()
 	for _, s := range sides {
@@ -224,7 +229,12 @@ func grow(t *testing.T, b *box, tools, records int) {
 			t.Fatal(err)
 		}
 	}
-	whole, err := os.ReadFile(st.Segment(1))
+	numbers, _, err := st.Segments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := st.Segment(numbers[len(numbers)-1])
+	whole, err := os.ReadFile(newest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +249,7 @@ func grow(t *testing.T, b *box, tools, records int) {
 		payload := append([]byte(chain.SeqHead(last.Seq+uint64(i)+1)), rest...)
 		whole, sha = chain.AppendLine(whole, payload, sha)
 	}
-	if err := os.WriteFile(st.Segment(1), whole, 0o600); err != nil {
+	if err := os.WriteFile(newest, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.sh("forge-audit verify")
@@ -271,4 +281,125 @@ func TestBenchGrowth(t *testing.T) {
 		}
 		compare(t, what.title, sides...)
 	}
+}
+
+// bigLog makes a chain of about size bytes, in segments of 64 MiB, of lines like
+// a call's.
+func bigLog(t *testing.T, b *box, size int64) {
+	t.Helper()
+	b.sh(`forge-audit append test.first <<< '{}'`)
+	st, err := store.Open(b.Home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile(st.Segment(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(first, []byte("\n"))
+	last, reason := chain.Parse(lines[len(lines)-2])
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	seq, sha := last.Seq, last.Sha
+	segment, out := 1, first
+	add := func(rest string) {
+		seq++
+		out, sha = chain.AppendLine(out, append([]byte(chain.SeqHead(seq)), rest...), sha)
+	}
+	const tail = `"sev":"info","boot":"6cacef41-f305-4fdb-be58-606257248b21","up":1899646`
+	flush := func() {
+		if err := os.WriteFile(st.Segment(segment), out, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		size -= int64(len(out))
+	}
+	for int64(len(out)) < size {
+		add(fmt.Sprintf(`"ts":"2026-11-30T19:15:00.%09dZ","ev":"test.event",%s}`, seq, tail))
+		if len(out) < trail.DefaultSegmentBytes {
+			continue
+		}
+		add(fmt.Sprintf(`"ts":"2026-11-30T19:15:00.%09dZ","ev":"audit.rotate",%s,"details":{"next":"audit-%06d.jsonl"}}`, seq, tail, segment+1))
+		flush()
+		segment, out = segment+1, nil
+		add(fmt.Sprintf(`"ts":"2026-11-30T19:15:00.%09dZ","ev":"audit.segment",%s,"details":{"segment":%d}}`, seq, tail, segment))
+	}
+	flush()
+}
+
+func TestBenchVerify(t *testing.T) {
+	b, small := benchBox(t), benchBox(t)
+	bigLog(t, b, 1<<30)
+	small.sh(`forge-audit append test.first <<< '{}'`)
+	audit := bin(t, b, "forge-audit")
+	b.sh("cat $FORGE_HOME/audit/audit-*.jsonl > all")
+	few(t, 7, "verify of 1 GiB; bars: one worker 1.6x openssl and 0.5x sha256sum, two workers 0.6x of one, strict 3x openssl",
+		&side{name: "openssl dgst -sha256", run: process(t, b, "", "openssl", "dgst", "-sha256", "all")},
+		&side{name: "sha256sum", run: process(t, b, "", "sha256sum", "all")},
+		&side{name: "verify, one worker", run: process(t, b, "", audit, "verify", "--workers", "1")},
+		&side{name: "verify, two workers", run: process(t, b, "", audit, "verify", "--workers", "2")},
+		&side{name: "verify --strict, one worker", run: process(t, b, "", audit, "verify", "--strict", "--workers", "1")})
+	peak := b.sh(`python3 -c '
+import resource, subprocess
+subprocess.run(["forge-audit", "verify"], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)'`)
+	fmt.Printf("  peak memory of verify: %s KiB; bar 65536\n", strings.TrimSpace(peak))
+
+	compare(t, "append at 1 GiB of chain; bar 1.2x of empty",
+		&side{name: "nearly empty", run: process(t, small, `{"n":1}`, audit, "append", "test.bench")},
+		&side{name: "1 GiB", run: process(t, b, `{"n":1}`, audit, "append", "test.bench")})
+
+	nothing := yardstick(t, "package main\nfunc main() {}\n")
+	for _, x := range []*box{small, b} {
+		x.sh("forge-audit keygen && forge-audit checkpoint")
+		grow(t, x, 0, 10_000)
+	}
+	compare(t, "10,000 new lines since a checkpoint; bar: 15 ms more than an empty process",
+		&side{name: "an empty process", run: process(t, b, "", nothing)},
+		&side{name: "verify --since-checkpoint, nearly empty before", run: process(t, small, "", audit, "verify", "--since-checkpoint")},
+		&side{name: "verify --since-checkpoint, 1 GiB before", run: process(t, b, "", audit, "verify", "--since-checkpoint")})
+}
+
+// few is compare with fewer rounds, for what takes long.
+func few(t *testing.T, n int, title string, sides ...*side) {
+	t.Helper()
+	for range n {
+		for _, s := range sides {
+			began := time.Now()
+			s.run()
+			s.took = append(s.took, time.Since(began))
+		}
+	}
+	report(title, n, sides)
+}
+
+func TestBenchWriters(t *testing.T) {
+	b := benchBox(t)
+	st, err := store.Open(b.Home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(writers, each int) func() {
+		return func() {
+			done := make(chan error, writers)
+			for range writers {
+				go func() {
+					tr := trail.New(st, trail.Who{})
+					var err error
+					for i := 0; i < each && err == nil; i++ {
+						_, err = tr.Append(context.Background(), trail.Record{Event: "test.bench"})
+					}
+					done <- err
+				}()
+			}
+			for range writers {
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	compare(t, "800 durable appends; bar: 8 writers at least 1.5 times as fast as one",
+		&side{name: "one writer", run: write(1, 800)},
+		&side{name: "eight writers, 100 each", run: write(8, 100)})
 }
