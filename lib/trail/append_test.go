@@ -322,11 +322,11 @@ func TestCases(t *testing.T) {
 		},
 		"audit/ open to others": {
 			func(t *testing.T, st *store.Store) { os.Chmod(st.Audit(), 0o750) },
-			"intact 100", "AUDIT: mode 0750, want a directory of 0700", "intact 100",
+			"intact 100; AUDIT has mode 0750, want 0700", "AUDIT: mode 0750, want a directory of 0700", "intact 100; AUDIT has mode 0750, want 0700",
 		},
 		"FAILED": {
 			func(t *testing.T, st *store.Store) { os.WriteFile(st.AuditFile("FAILED"), nil, 0o600) },
-			"intact 100", "an earlier record may not have reached the disk (AUDIT/FAILED exists)", "intact 100",
+			"intact 100; a record may not have reached the disk, and nothing is appended until forge-audit recover", "an earlier record may not have reached the disk (AUDIT/FAILED exists)", "intact 100; a record may not have reached the disk, and nothing is appended until forge-audit recover",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
