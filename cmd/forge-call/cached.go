@@ -96,7 +96,7 @@ func (r *calling) replay(ctx context.Context) error {
 	m := r.manifest(a)
 	m.Cache, m.Seed = "hit", r.hit.Run
 	m.Sandbox.Label = "none (cached)"
-	m.MS = time.Since(r.began).Milliseconds()
+	m.Started, m.MS = stamp(r.began), time.Since(r.began).Milliseconds()
 	if err := r.finish(ctx, m, store.Renamed); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func call(ctx context.Context, c *cli.Command) error {
 	}
 	r := &calling{Caller: k, began: time.Now(), failed: true}
 	refuse := func(err error) error {
-		if c.Bool("check") || r.req != nil && r.req.Check {
+		if c.Bool("check") || r.told || r.req != nil && r.req.Check {
 			return err
 		}
 		return k.Refuse(ctx, "call", r.subject(), err)

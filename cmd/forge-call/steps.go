@@ -46,6 +46,7 @@ type calling struct {
 
 	run_   *runs.Run
 	mask   *redact.Masker
+	told   bool // the refusal is on the trail already, as an event of its own
 	ended  bool // its end is on the trail
 	failed bool // until the tool answered: an empty file made for it goes again
 }
@@ -117,7 +118,9 @@ func (r *calling) rate(ctx context.Context, c *cli.Command) error {
 		rec.Event = trail.BreakerOpen
 	}
 	rec.Details = map[string]any{"breaker": "per_tool_rpm", "limit": r.policy.Breakers.PerToolRPM}
-	if _, terr := r.Trail.Append(ctx, rec); terr != nil && err == nil {
+	_, terr := r.Trail.Append(ctx, rec)
+	r.told = turn == breaker.Opened && terr == nil
+	if terr != nil && err == nil {
 		return terr
 	}
 	return err
