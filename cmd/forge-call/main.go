@@ -73,10 +73,7 @@ func call(ctx context.Context, c *cli.Command) error {
 		return r.replay(ctx)
 	}
 	defer cmdline.Finish()()
-	if err := r.begin(ctx); err != nil { // 8
-		return refuse(err)
-	}
-	a, err := r.run(ctx)
+	a, err := r.run(ctx) // 8
 	if err != nil {
 		return refuse(err)
 	}

@@ -29,11 +29,16 @@ type execution struct {
 	started time.Time
 }
 
-// run runs the tool in the sandbox. An error means that it did not start.
+// run runs the tool in the sandbox, once its begin is on the trail. An error means
+// that it did not start.
 func (r *calling) run(ctx context.Context) (*execution, error) {
 	t := r.entry.Tool
 	rt, err := tool.RuntimeOf(t.Runtime)
 	if err != nil {
+		return nil, err
+	}
+	r.run_ = runs.New(r.Store)
+	if err := r.run_.Make(); err != nil {
 		return nil, err
 	}
 	if r.mask == nil {
@@ -54,6 +59,7 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 			Wall: time.Duration(r.limits.WallS) * time.Second, CPU: time.Duration(r.limits.CPUS) * time.Second,
 			MemoryMB: int(r.limits.MemoryMB),
 		},
+		Gate:   func() error { return r.begin(ctx) }, // 8: durable before anything runs
 		Stdout: out, Stderr: errs,
 	})
 	full := stop() // before the output is put beside what the tool left

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -214,22 +213,14 @@ func (r *calling) checked() map[string]any {
 	}
 }
 
-// begin puts the call on the trail before anything runs.
+// begin puts the call on the trail. Nothing runs before it is on the disk.
 func (r *calling) begin(ctx context.Context) error {
-	r.run_ = runs.New(r.Store)
-	if err := r.run_.Make(); err != nil {
-		return err
-	}
 	rec := r.subject()
 	rec.Event = trail.CallBegin
 	rec.Details = map[string]any{
 		"scope": r.entry.Place.Scope, "version": r.entry.Ledger.Version,
 		"input_bytes": len(r.bytes), "sandbox": sandbox.Label(),
 	}
-	if _, err := r.Trail.Append(ctx, rec); err != nil {
-		os.RemoveAll(r.run_.Dir)
-		r.run_ = nil
-		return err
-	}
-	return nil
+	_, err := r.Trail.Append(ctx, rec)
+	return err
 }

@@ -99,6 +99,11 @@ type Spec struct {
 	Artifacts string      // host directory for /artifacts; "" for none
 	Limits    Limits
 
+	// Gate, when set, is called once bwrap is started and waits for its options:
+	// the tool runs only if it returns nil, and its error is Run's otherwise.
+	// What must come before a run goes on while the sandbox starts.
+	Gate func() error
+
 	// Stdout and Stderr get what the tool prints as it prints it, in pieces of
 	// at most 32 KiB, each from a goroutine of its own; nil discards. A writer
 	// that fails is not written to again, and the tool's output is read on to
@@ -203,6 +208,14 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 		return Result{Exit: -1}, err
 	}
 	defer b.status.Close()
+	if s.Gate != nil {
+		if err := s.Gate(); err != nil {
+			b.cmd.Process.Kill()
+			b.cmd.Wait()
+			return Result{Exit: -1}, err
+		}
+		began = time.Now() // what the gate took is not the tool's
+	}
 
 	var timedOut, cancelled atomic.Bool
 	kill := func(why *atomic.Bool) {
