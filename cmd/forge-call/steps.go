@@ -97,8 +97,22 @@ func (r *calling) resolve(ctx context.Context, c *cli.Command) (err error) {
 			r.clamps["wall_s"] = r.limits.WallS
 		}
 	}
-	r.schema, err = r.entry.Schema()
+	r.schema, err = readySchema(r.entry)
 	return err
+}
+
+// readySchema readies the schema of an entry that is recorded. A lowering older
+// than ours is made afresh. (Registry does not: the validator costs each command
+// that links it half a millisecond of its start.)
+func readySchema(e *registry.Entry) (*schema.Schema, error) {
+	lowered := e.Ledger.Lowered
+	if e.Ledger.Lowering != schema.Lowering {
+		var err error
+		if lowered, err = schema.Lower(e.Tool.InputSchema); err != nil {
+			return nil, err
+		}
+	}
+	return schema.Compile(e.Tool.InputSchema, lowered)
 }
 
 // rate counts the call. Cached ones count; --check only asks.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"forge/lib/fail"
-	"forge/lib/schema"
 	"forge/lib/store"
 	"forge/lib/tool"
 	"forge/lib/wire"
@@ -323,19 +322,6 @@ func (r *Registry) ledger(digest string) (*Ledger, error) {
 		return nil, malformed(path, err)
 	}
 	return &l, nil
-}
-
-// Schema readies the schema of an entry that is recorded. A lowering older than
-// ours is made afresh.
-func (e *Entry) Schema() (*schema.Schema, error) {
-	lowered := e.Ledger.Lowered
-	if e.Ledger.Lowering != schema.Lowering {
-		var err error
-		if lowered, err = schema.Lower(e.Tool.InputSchema); err != nil {
-			return nil, err
-		}
-	}
-	return schema.Compile(e.Tool.InputSchema, lowered)
 }
 
 // Unrecorded is the error for a tool whose definition this store never

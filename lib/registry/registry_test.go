@@ -375,31 +375,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A schema that was lowered by an older program is lowered anew, not believed.
-func TestSchema(t *testing.T) {
-	r := open(t)
-	put(t, r, store.User, "t")
-	e, err := r.Resolve("t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	good, _ := wire.Parse([]byte(`{"n":1}`), wire.Instance)
-	bad, _ := wire.Parse([]byte(`{"n":"1"}`), wire.Instance)
-	for _, l := range []Ledger{*e.Ledger, {Lowering: schema.Lowering - 1, Lowered: wire.BoolOf(true)}} {
-		e.Ledger = &l
-		s, err := e.Schema()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Check(good); err != nil {
-			t.Error(err)
-		}
-		if err := s.Check(bad); fail.KindOf(err) != fail.ValidationFailed {
-			t.Errorf("lowering %d: %v", l.Lowering, err)
-		}
-	}
-}
-
 func TestPut(t *testing.T) {
 	r := open(t)
 	d := put(t, r, store.Project, "a.b")
