@@ -13,6 +13,7 @@
 package trail
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -168,7 +169,8 @@ type Record struct {
 
 // TornOf reads an audit.torn payload for chain.Verifier.
 func TornOf(payload []byte) (chain.Torn, bool) {
-	if !hasEvent(payload, TornEvent) {
+	// Looked for in every line of a walk: most do not hold the word at all.
+	if !bytes.Contains(payload, []byte(TornEvent)) || !hasEvent(payload, TornEvent) {
 		return chain.Torn{}, false
 	}
 	var p struct {
