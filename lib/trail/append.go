@@ -46,7 +46,7 @@ const lockWait = 10 * time.Second
 // bad_input for a record that is too long; then nothing of them counts.
 //
 // The lock covers reading the head and writing; it is given up before the sync,
-// so that the kernel syncs many writers at once (notes on the trail, §3).
+// so that the kernel syncs many writers at once.
 func (t *Trail) Append(ctx context.Context, recs ...Record) (uint64, error) {
 	f, seq, err := t.write(ctx, recs)
 	if err == nil {

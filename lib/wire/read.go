@@ -318,7 +318,7 @@ func (p *parser) hex4() rune {
 }
 
 // number reads a literal. Beyond the bounds the checks that follow cost more
-// than they tell (notes on gojsonschema: 901 bytes, 5 seconds).
+// than they tell: a validator took 5 seconds over 901 bytes of them.
 func (p *parser) number() (string, error) {
 	start := p.at
 	for p.at < len(p.text) && strings.IndexByte("+-.0123456789eE", p.text[p.at]) >= 0 {
