@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"forge/lib/fail"
 	"forge/lib/wire"
@@ -215,6 +216,46 @@ func TestRules(t *testing.T) {
 	} {
 		if isSecretName(in) != ok {
 			t.Errorf("isSecretName(%q) is not %v", in, ok)
+		}
+	}
+}
+
+// The parser recurses into brackets and costs the square of a dotted key: both
+// are bounded before it sees them.
+func TestManifestBounds(t *testing.T) {
+	for name, text := range map[string]string{
+		"brackets":   "[meta]\nx = " + strings.Repeat("[", 200_000),
+		"inline":     "[meta]\nx = " + strings.Repeat("{a=", 60_000),
+		"dotted key": "meta." + strings.Repeat("a.", 20_000) + "a = 1",
+		"header":     "[meta." + strings.Repeat("a.", 20_000) + "a]",
+		"size":       strings.Repeat("# comment\n", 40_000),
+	} {
+		began := time.Now()
+		if _, err := ParseManifest([]byte(text)); fail.KindOf(err) != fail.BadInput {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"[audit]\nsegment_mb = 128":  "",
+		"[audit]\nsegment_mb = 0":    "config.toml: audit.segment_mb: 0 is not from 1 to 4096",
+		"[audit]\nsegment_mb = 5000": "config.toml: audit.segment_mb: 5000 is not from 1 to 4096",
+		"[audit]\nsegment = 1":       `config.toml: unknown member "audit.segment"`,
+		"[Audit]\nsegment_mb = 1":    `config.toml: unknown member "Audit"`,
+		"[audit":                     "config.toml line 1: expected '.' or ']' to end table name, but got '\\x00' instead",
+	} {
+		c, err := ParseConfig([]byte(text))
+		switch {
+		case want == "" && (err != nil || strings.Contains(text, "128") != (c.SegmentMB == 128)):
+			t.Errorf("%q: %+v %v", text, c, err)
+		case want != "" && (err == nil || fail.KindOf(err) != fail.ConfigMalformed || err.Error() != want):
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }
