@@ -21,6 +21,7 @@ test | interop)
 	need /usr/bin/setpriv util-linux
 	need /usr/bin/jq jq
 	need /usr/bin/strace strace
+	need /usr/sbin/mkfs.ext4 e2fsprogs
 	;;
 *)
 	echo "usage: setup.sh [run|test|interop]" >&2
