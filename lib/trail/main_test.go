@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,13 +17,18 @@ import (
 )
 
 // The test binary is also the process that appends, or holds the lock, beside
-// others: trail.test append STORE N, trail.test hold STORE.
+// others: trail.test append STORE N appends N records of up to 60 kB and prints
+// the number of each that was acknowledged; trail.test hold STORE.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "append" {
 		n, _ := strconv.Atoi(os.Args[3])
 		st, err := store.Open(os.Args[2])
 		for i := 0; i < n && err == nil; i++ {
-			_, err = New(st, Who{}).Append(context.Background(), Record{Event: "x.test"})
+			var seq uint64
+			text := strings.Repeat("x", rand.IntN(60_000)>>rand.IntN(12))
+			if seq, err = New(st, Who{}).Append(context.Background(), Record{Event: "x.test", Details: text}); err == nil {
+				fmt.Println(seq)
+			}
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
