@@ -16,16 +16,22 @@ import (
 	"forge/lib/wire"
 )
 
+// limits is what the name of verify must not be taken to promise.
+const limits = "verify proves that no line was changed, moved, added or taken from within the chain.\n" +
+	"That its end was cut, or the whole rewritten, only a checkpoint shows: and a checkpoint\n" +
+	"that the writer of the trail can sign again proves it against accidents, not against that\n" +
+	"writer, who can also append what never happened. Give it to a witness under another user\n" +
+	"or on another host (checkpoint, witness); what came after the last one can still be\n" +
+	"rewritten."
+
 func main() {
 	cmdline.Main(&cli.Command{
 		Name: "forge-audit", Usage: "verify the trail, show it, append to it",
-		Description: "verify proves that no line was changed, moved, added or taken from within the chain.\n" +
-			"That its end was cut, or the whole rewritten, only a checkpoint shows: and a checkpoint\n" +
-			"that the writer of the trail can sign again proves it against accidents, not against that\n" +
-			"writer. Give it to a witness under another user or on another host (checkpoint, witness).",
+		Description: limits,
 		Commands: []*cli.Command{
 			{
 				Name: "verify", Usage: "walk the chain; say nothing if it is intact",
+				Description: limits,
 				Flags: cmdline.Flags(
 					&cli.BoolFlag{Name: "json", Usage: "print the verdict as an envelope"},
 					&cli.BoolFlag{Name: "full", Usage: "walk all of it, which is the default, whatever else says less"},

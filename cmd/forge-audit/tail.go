@@ -116,7 +116,7 @@ func newFilter(c *cli.Command, now time.Time) (*filter, error) {
 		if err != nil {
 			return nil, fail.New(fail.Usage, "write 2026-11-30, 2026-11-30T19:15:00Z or 2h", "%s %q is no time", t.flag, text)
 		}
-		*t.to = when.UTC().Format("2006-01-02T15:04:05.000000000Z")
+		*t.to = when.UTC().Format(trail.TimeForm)
 	}
 	return f, nil
 }

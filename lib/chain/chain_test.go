@@ -182,6 +182,36 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// A finding says what should stand there and what does, by the names of the
+// lines: sha of a changed one, prev of one that does not follow.
+func TestExpected(t *testing.T) {
+	whole := log(5)
+	of := func(i int) Line { l, _ := Parse(whole[i]); return l }
+	other, sha := AppendLine(nil, payload(3, `"ev":"x.other"`), of(1).Sha)
+	ahead, _ := AppendLine(nil, payload(9, `"ev":"x.other"`), of(1).Sha)
+	changed := bytes.Clone(whole[2])
+	flip(changed, len(changed)-10)
+	got, _ := Parse(changed)
+	for name, c := range map[string]struct {
+		lines         [][]byte
+		reason        Reason
+		expected, got string
+	}{
+		"sha":      {[][]byte{whole[0], whole[1], changed}, Content, of(2).Sha.String(), got.Sha.String()},
+		"replaced": {[][]byte{whole[0], whole[1], other, whole[3]}, Link, sha.String(), of(2).Sha.String()},
+		"gone":     {[][]byte{whole[0], whole[1], whole[3]}, Missing, of(1).Sha.String(), of(2).Sha.String()},
+		"doubled":  {[][]byte{whole[0], whole[1], whole[1]}, Fork, of(1).Sha.String(), of(0).Sha.String()},
+		"replayed": {[][]byte{whole[0], whole[1], whole[2], whole[0]}, Repeat, of(2).Sha.String(), Zero.String()},
+		"seq":      {[][]byte{whole[0], whole[1], ahead}, Link, "3", "9"},
+		"frame":    {[][]byte{whole[0], []byte("x\n")}, Frame, "", ""},
+	} {
+		f := verify(t, join(c.lines...)).Bad
+		if f == nil || f.Reason != c.reason || f.Expected != c.expected || f.Got != c.got {
+			t.Errorf("%s: %+v, want %+v", name, f, c)
+		}
+	}
+}
+
 func flip(b []byte, i int) {
 	if b[i] == '0' {
 		b[i] = '1'

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"strconv"
 )
 
 // State is where a chain stands: its last good line.
@@ -34,6 +35,10 @@ type Finding struct {
 	Missing uint64 // lines gone before At, for reasons missing and truncated
 	Text    string // one phrase for people
 	Resumes bool   // the lines after it are a chain again, to the end
+	// Expected is what should stand there and Got what does: the sha for content
+	// and rewritten; prev, or seq where prev fits, for link, missing, fork and
+	// repeat; the id of the log for identity. Both are empty for other reasons.
+	Expected, Got string
 }
 
 // Checks are what is looked at beside the chain itself.
@@ -274,11 +279,18 @@ func (v *Verifier) explained(l Line, at Place) bool {
 // before link and seq, or an edited digit of seq would read as missing lines.
 func (v *Verifier) judge(l Line, reason Reason, at Place) *Finding {
 	bad := func(r Reason, text string) *Finding { return &Finding{Reason: r, At: at, Text: text} }
+	unlinked := func(r Reason, text string) *Finding {
+		f := bad(r, text)
+		f.Expected, f.Got = v.Sha.String(), l.Prev.String()
+		return f
+	}
 	switch {
 	case reason == Frame:
 		return bad(Frame, "not a line of the format")
 	case reason == Content:
-		return bad(Content, "sha does not match payload and prev")
+		f := bad(Content, "sha does not match payload and prev")
+		f.Expected, f.Got = v.sum.sum(l.Payload, l.Prev[:]).String(), l.Sha.String()
+		return f
 	case l.Prev == v.Sha && l.Seq == v.Seq+1:
 		if t, ok := v.TornOf(l.Payload); ok && !t.Adopted {
 			return bad(Frame, "the fragment that this record names is not there")
@@ -290,17 +302,19 @@ func (v *Verifier) judge(l Line, reason Reason, at Place) *Finding {
 		}
 		return nil
 	case l.Prev == v.Sha:
-		return bad(Link, "seq does not follow the line before")
+		f := bad(Link, "seq does not follow the line before")
+		f.Expected, f.Got = strconv.FormatUint(v.Seq+1, 10), strconv.FormatUint(l.Seq, 10)
+		return f
 	case l.Seq > v.Seq+1:
-		f := bad(Missing, "lines are missing before it")
+		f := unlinked(Missing, "lines are missing before it")
 		f.Missing = l.Seq - v.Seq - 1
 		return f
 	case l.Seq == v.Seq+1:
-		return bad(Link, "prev is not the sha of the line before, which was replaced")
+		return unlinked(Link, "prev is not the sha of the line before, which was replaced")
 	case l.Prev == v.Prev:
-		return bad(Fork, "continues the same line as the one before")
+		return unlinked(Fork, "continues the same line as the one before")
 	default:
-		return bad(Repeat, "a line of an earlier place")
+		return unlinked(Repeat, "a line of an earlier place")
 	}
 }
 

@@ -197,12 +197,15 @@ func retry(f func() error) error {
 	}
 }
 
+// TimeForm is that of a record's ts: its texts sort as its times do.
+const TimeForm = "2006-01-02T15:04:05.000000000Z"
+
 // fill completes r with what is the same for every record.
 func (t *Trail) fill(r *Record, seq uint64) {
 	var up unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
 	r.Seq, r.Sev = seq, severity(r.Event)
-	r.TS = t.st.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")
+	r.TS = t.st.Now().UTC().Format(TimeForm)
 	r.Persona, r.Session = t.who.Persona, t.who.Session
 	r.Boot, r.Up, r.PID, r.UID = bootID(), up.Nano()/1e6, os.Getpid(), os.Getuid()
 }

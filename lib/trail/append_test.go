@@ -150,6 +150,7 @@ func TestGenesisRace(t *testing.T) {
 
 func TestGenesisRaceOfProcesses(t *testing.T) {
 	st, _ := fresh(t)
+	st.Now = time.Now // as for the others
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -176,6 +177,7 @@ func TestGenesisRaceOfProcesses(t *testing.T) {
 // torn is healed and named by those that come after.
 func TestKilledWriters(t *testing.T) {
 	st, tr := fresh(t)
+	st.Now = time.Now // as for the others
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	acknowledged, kills := map[uint64]bool{}, 0

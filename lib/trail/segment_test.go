@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -460,16 +461,24 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A36: a clock that was set back is a warning; time decides no verdict.
-func TestClockBack(t *testing.T) {
+// A36: a clock that was set back, or is ahead, is a warning; time decides no
+// verdict.
+func TestClock(t *testing.T) {
 	st, tr := fresh(t)
 	now := start
 	st.Now = func() time.Time { return now }
-	add(t, tr, Record{Event: "x.a"})
-	now = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
-	add(t, tr, Record{Event: "x.b"})
+	for _, step := range []time.Duration{0, clockSlack - time.Second, clockSlack + time.Second, -time.Hour} {
+		now = start.Add(step)
+		add(t, tr, Record{Event: "x.test"})
+	}
+	now = start
 	r, err := Verify(st, Options{})
-	if err != nil || r.Verdict != Intact || !strings.Contains(strings.Join(r.Warnings, "\n"), "clock_back: audit-000001.jsonl:3 (seq 3)") {
+	want := []string{
+		"clock_back: audit-000001.jsonl:5 (seq 5) is earlier than the line before",
+		"clock_ahead: audit-000001.jsonl:4 (seq 4) is later than now by more than 5m0s",
+		Untrusted,
+	}
+	if err != nil || r.Verdict != Intact || !slices.Equal(r.Warnings, want) {
 		t.Errorf("%+v %v", r, err)
 	}
 }

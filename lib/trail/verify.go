@@ -45,6 +45,9 @@ type Bad struct {
 	Line    int64  `json:"line"`
 	Offset  int64  `json:"offset"`
 	Seq     uint64 `json:"seq"`
+	// What should stand there and what does, see chain.Finding.
+	Expected string `json:"expected,omitempty"`
+	Got      string `json:"got,omitempty"`
 }
 
 // Head is the last good line.
@@ -168,8 +171,12 @@ func newReport() *Report {
 	return &Report{Verdict: Intact, Trust: []Trust{}, Warnings: []string{}, Unfinished: []uint64{}, Running: []uint64{}}
 }
 
+// clockSlack is how far a record's time may be ahead of the clock unremarked.
+const clockSlack = 5 * time.Minute
+
 func newWalker(st *store.Store, o Options, total int64) *walker {
 	w := &walker{st: st, workers: workersFor(o.Workers), want: map[uint64]string{}, store: o.Store}
+	copy(w.latest[:], st.Now().Add(clockSlack).UTC().Format(TimeForm))
 	w.facts = w.newFacts()
 	if o.Strict {
 		w.strict = strictJSON
@@ -337,8 +344,29 @@ func (r *Report) fill(w *walker, bad *chain.Finding) {
 	for _, p := range w.facts.back {
 		r.warn("clock_back: %s:%d (seq %d) is earlier than the line before", segmentName(p.Segment), p.Line, p.Seq)
 	}
+	if p := w.facts.ahead; p != (chain.Place{}) {
+		r.warn("clock_ahead: %s:%d (seq %d) is later than now by more than %s", segmentName(p.Segment), p.Line, p.Seq, clockSlack)
+	}
+	if name := remoteFS(w.st.Audit()); name != "" {
+		r.warn("remote: %s is on %s, where locks and syncs may not hold", w.st.Audit(), name)
+	}
 	r.calls(w.facts.open, w.st.Now())
 	r.bad(bad)
+}
+
+// remote names the file systems that other hosts write to as well.
+var remote = map[int64]string{
+	unix.AFS_SUPER_MAGIC: "AFS", unix.CEPH_SUPER_MAGIC: "Ceph", unix.CIFS_SUPER_MAGIC: "SMB", unix.CODA_SUPER_MAGIC: "Coda",
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.V9FS_MAGIC: "9p",
+}
+
+// remoteFS names the file system of a path if it is a remote one.
+func remoteFS(path string) string {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return ""
+	}
+	return remote[int64(st.Type)]
 }
 
 func (r *Report) warn(format string, args ...any) {
@@ -357,7 +385,7 @@ func (r *Report) bad(f *chain.Finding) {
 		r.Verdict = Attention
 	}
 	name := segmentName(f.At.Segment)
-	r.FirstBad = &Bad{name, f.At.Line, f.At.Offset, f.At.Seq}
+	r.FirstBad = &Bad{name, f.At.Line, f.At.Offset, f.At.Seq, f.Expected, f.Got}
 	reason := string(f.Reason)
 	if f.Missing > 0 {
 		reason = fmt.Sprintf("%s(%d)", reason, f.Missing)
@@ -401,17 +429,25 @@ func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) 
 		l, _ := firstLine(st, 1)
 		own, _ := logID(l.Payload)
 		if id != own && !missing {
-			r.bad(&chain.Finding{Reason: chain.Identity, At: chain.Place{Segment: 1, Line: 1, Seq: 1}, Text: fmt.Sprintf("the chain is %q and audit/id says %q", own, id)})
+			r.alien(own, id, "audit/id")
 			return
 		}
 		id = own
 	}
 	for _, n := range notes {
 		if n.Log != id {
-			r.bad(&chain.Finding{Reason: chain.Identity, At: chain.Place{Segment: 1, Line: 1, Seq: 1}, Text: fmt.Sprintf("the chain is %q and a checkpoint says %q", id, n.Log)})
+			r.alien(id, n.Log, "a checkpoint")
 			return
 		}
 	}
+}
+
+// alien makes it the finding that the chain is another than something says.
+func (r *Report) alien(own, said, where string) {
+	r.bad(&chain.Finding{
+		Reason: chain.Identity, At: chain.Place{Segment: 1, Line: 1, Seq: 1},
+		Text: fmt.Sprintf("the chain is %q and %s says %q", own, where, said), Expected: said, Got: own,
+	})
 }
 
 // checkpoints holds the chain against what trusted keys signed.
@@ -423,7 +459,10 @@ func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 		for _, b := range notes[:i] {
 			if a.Seq == b.Seq && a.Sha != b.Sha {
 				r.Upto = a.Seq
-				r.bad(&chain.Finding{Reason: chain.Rewritten, At: chain.Place{Segment: a.Segment, Line: 1, Seq: a.Seq}, Text: fmt.Sprintf("two checkpoints of seq %d have different shas", a.Seq)})
+				r.bad(&chain.Finding{
+					Reason: chain.Rewritten, At: chain.Place{Segment: a.Segment, Line: 1, Seq: a.Seq},
+					Text: fmt.Sprintf("two checkpoints of seq %d have different shas", a.Seq), Expected: b.Sha, Got: a.Sha,
+				})
 				return
 			}
 		}
@@ -431,9 +470,12 @@ func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 	good := chain.First(1) // the line after the last that a checkpoint fits
 	good.Seq = 1
 	for _, h := range w.facts.hits {
-		if !h.good {
+		if h.got.String() != h.want {
 			r.Upto = h.at.Seq
-			r.bad(&chain.Finding{Reason: chain.Rewritten, At: good, Text: fmt.Sprintf("a checkpoint has another sha at seq %d", h.at.Seq)})
+			r.bad(&chain.Finding{
+				Reason: chain.Rewritten, At: good,
+				Text: fmt.Sprintf("a checkpoint has another sha at seq %d", h.at.Seq), Expected: h.want, Got: h.got.String(),
+			})
 			return
 		}
 		good = h.at

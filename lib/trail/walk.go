@@ -32,6 +32,7 @@ type walker struct {
 	workers  int
 	progress func(bytes int64) // how much was walked since the last time
 	want     map[uint64]string // sha that checkpoints name, by seq
+	latest   stamp             // a later time is ahead of the clock
 	store    bool              // note what the store is held against
 
 	freeMu sync.Mutex
@@ -54,6 +55,7 @@ type facts struct {
 	lastTS  stamp
 	firstAt chain.Place
 	back    []chain.Place // lines whose time is before that of the line before
+	ahead   chain.Place   // the first line whose time is beyond latest
 	hits    []hit
 	last    Event // of the last line, if it ends or begins a segment
 	pruned  []Pruned
@@ -77,12 +79,16 @@ type begin struct {
 // hit is a line that a checkpoint names.
 type hit struct {
 	at   chain.Place
-	good bool // the sha is the one it names
+	got  chain.Hash
+	want string // what the checkpoint says
 }
 
 // see notes what verify tells of a line.
-func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string) {
+func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, latest stamp) {
 	ts, ev := stampAndEvent(l.Payload)
+	if bytes.Compare(ts[:], latest[:]) > 0 && f.ahead == (chain.Place{}) {
+		f.ahead = at
+	}
 	if bytes.Compare(ts[:], f.lastTS[:]) < 0 && len(f.back) < 10 {
 		f.back = append(f.back, at)
 	}
@@ -116,7 +122,7 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string) {
 	}
 	if len(want) > 0 {
 		if sha, ok := want[l.Seq]; ok {
-			f.hits = append(f.hits, hit{at, l.Sha.String() == sha})
+			f.hits = append(f.hits, hit{at, l.Sha, sha})
 		}
 	}
 	if f.store != nil {
@@ -138,6 +144,10 @@ func (f *facts) join(g *facts, line int64) {
 	for _, p := range g.back {
 		p.Line += line - 1
 		f.back = append(f.back, p)
+	}
+	if f.ahead == (chain.Place{}) && g.ahead != (chain.Place{}) {
+		f.ahead = g.ahead
+		f.ahead.Line += line - 1
 	}
 	for _, h := range g.hits {
 		h.at.Line += line - 1
@@ -312,7 +322,7 @@ func (w *walker) checks(f *facts) chain.Checks {
 		if f == w.facts {
 			w.entries++
 		}
-		f.see(l, at, w.want)
+		f.see(l, at, w.want, w.latest)
 	}}
 }
 
