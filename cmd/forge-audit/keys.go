@@ -73,6 +73,15 @@ func prune(ctx context.Context, c *cli.Command) error {
 	return cmdline.OK(p, struct{}{})
 }
 
+// recovered is the answer of recover. Damage further up the chain stays, and
+// Verdict says so.
+type recovered struct {
+	Changed  bool          `json:"changed"`
+	Accepted *trail.Damage `json:"accepted,omitempty"`
+	Verdict  string        `json:"verdict"`
+	Text     string        `json:"text,omitempty"`
+}
+
 func recoverChain(ctx context.Context, c *cli.Command) error {
 	if c.Args().Present() {
 		return cmdline.Usage(c, "unexpected argument %q", c.Args().First())
@@ -85,8 +94,9 @@ func recoverChain(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if _, err := trail.Verify(k.Store, trail.Options{}); err != nil {
+	r, err := trail.Verify(k.Store, trail.Options{})
+	if err != nil {
 		return fail.New(fail.AuditUnavailable, "", "verify what was recovered: %w", err)
 	}
-	return cmdline.OK(map[string]any{"accepted": d}, struct{}{})
+	return cmdline.OK(recovered{d != nil, d, r.Verdict, r.Text}, struct{}{})
 }

@@ -40,7 +40,7 @@ func main() {
 					&cli.BoolFlag{Name: "store", Usage: "hold ledger, tools and run manifests against the chain, too"},
 					&cli.StringSliceFlag{Name: "trust", Usage: "trust the public key in `FILE`, beside those in keys/"},
 					&cli.StringSliceFlag{Name: "witness", Usage: "hold the chain against the notes in a witness's `FILE`, too"},
-					&cli.BoolFlag{Name: "require-trust", Usage: "fail where no trusted checkpoint backs the verdict"},
+					&cli.BoolFlag{Name: "require-trust", Usage: "fail where no checkpoint by a key of --trust, or without that by any trusted one, backs the verdict"},
 					&cli.IntFlag{Name: "workers", Usage: "how many `N` work at once, at most 4", DefaultText: "one a processor"},
 				),
 				Action: verify,
@@ -125,7 +125,7 @@ func show(ctx context.Context, c *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if err := cmdline.OK(map[string]any{"record": v, "line": at.Line, "offset": at.Offset}, struct{}{}); err != nil {
+		if err := cmdline.OK(map[string]any{"record": v, "segment": trail.SegmentName(at.Segment), "line": at.Line, "offset": at.Offset}, struct{}{}); err != nil {
 			return err
 		}
 		return errFound

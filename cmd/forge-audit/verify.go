@@ -11,6 +11,7 @@ import (
 	"forge/lib/chain"
 	"forge/lib/cmdline"
 	"forge/lib/fail"
+	"forge/lib/store"
 	"forge/lib/trail"
 	"forge/lib/wire"
 )
@@ -57,9 +58,10 @@ func report(c *cli.Command) (*trail.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Bool("require-trust") && len(notes.Trusted) == 0 && notes.Broken == "" {
-		return nil, fail.New(fail.TrustMissing, "forge-audit keygen, forge-audit checkpoint; or name --trust and --witness",
-			"no checkpoint by a trusted key (%d by others)", notes.Unknown)
+	if c.Bool("require-trust") {
+		if err := backed(k, c, notes); err != nil {
+			return nil, err
+		}
 	}
 	o := trail.Options{
 		Strict: c.Bool("strict"), Store: c.Bool("store"), Workers: c.Int("workers"), Notes: notes.Trusted,
@@ -80,7 +82,28 @@ func report(c *cli.Command) (*trail.Report, error) {
 
 // trusted loads the checkpoints of the store and of the witnesses' files.
 func trusted(k *cmdline.Caller, c *cli.Command) (trail.Notes, error) {
-	keys, err := trail.TrustedKeys(k.Store, c.StringSlice("trust"))
+	return notesBy(k.Store, k, c)
+}
+
+// backed wants a checkpoint by one of the keys that were named, or without any
+// by one that the store trusts: which any program of this user can add to.
+func backed(k *cmdline.Caller, c *cli.Command, notes trail.Notes) (err error) {
+	if len(c.StringSlice("trust")) > 0 {
+		if notes, err = notesBy(nil, k, c); err != nil {
+			return err
+		}
+	}
+	if len(notes.Trusted) == 0 && notes.Broken == "" {
+		return fail.New(fail.TrustMissing, "forge-audit keygen, forge-audit checkpoint; or name --trust and --witness",
+			"no checkpoint by a trusted key (%d by others)", notes.Unknown)
+	}
+	return nil
+}
+
+// notesBy loads the checkpoints under the keys of a store, if it is set, and of
+// --trust.
+func notesBy(st *store.Store, k *cmdline.Caller, c *cli.Command) (trail.Notes, error) {
+	keys, err := trail.TrustedKeys(st, c.StringSlice("trust"))
 	if err != nil {
 		return trail.Notes{}, err
 	}

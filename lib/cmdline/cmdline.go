@@ -163,7 +163,7 @@ func optionError(c *cli.Command, err error) error {
 		if len(c.Commands) > 0 {
 			return Usage(c, "unknown option --%s: options follow the command, as in %s %s --%s", name, c.FullName(), c.Commands[0].Name, name)
 		}
-		return Usage(c, "unknown option --%s", name)
+		return Usage(c, "unknown option %s%s", "--"[:min(2, len(name))], name)
 	}
 	// invalid value "1m" for flag -timeout: strconv.ParseInt: parsing "1m": invalid syntax
 	if rest, ok := strings.CutPrefix(text, "invalid value "); ok {

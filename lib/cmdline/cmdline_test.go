@@ -257,7 +257,7 @@ func TestPrepare(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--nonsense": "unknown option --nonsense",
 		"--evn=A=1":  "unknown option --evn, nearest: --env",
-		"-z":         "unknown option --z",
+		"-z":         "unknown option -z",
 		"--times=1m": `--times "1m": not a value of that option`,
 		"--yes=\x1b": `--yes "\x1b": not a value of that option`,
 		"--env":      "flag needs an argument: --env",

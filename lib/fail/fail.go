@@ -79,7 +79,7 @@ var Table = []Row{
 	{NetworkUnavailable, 69, "the network cannot be opened in a sandbox here"},
 	{Internal, 70, "a fault in Forge itself"},
 	{NameTaken, 73, "the name is in use in that scope"},
-	{Conflict, 73, "another definition of that name stands in the target scope"},
+	{Conflict, 73, "what stands there already is another: a definition, a key, a log"},
 	{IOError, 74, "a file could not be read or written"},
 	{AuditUnavailable, 74, "the trail cannot take a record"},
 	{BreakerOpen, 75, "a rate or count is used up"},

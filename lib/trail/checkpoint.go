@@ -89,7 +89,9 @@ func TrustedKeys(st *store.Store, files []string) ([]string, error) {
 		if _, err := note.NewVerifier(key); err != nil {
 			return nil, fail.New(fail.TrustMissing, "", "key %s: %w", path, err)
 		}
-		out = append(out, key)
+		if !slices.Contains(out, key) { // named, and in keys/ too
+			out = append(out, key)
+		}
 	}
 	return out, nil
 }

@@ -49,7 +49,7 @@ func Prune(ctx context.Context, t *Trail, first int, notes []chain.Signed) (*Pru
 	p := &Pruned{First: first, Seq: l.Seq, Sha: l.Sha.String()}
 	if !slices.ContainsFunc(notes, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha }) {
 		return nil, fail.New(fail.TrustMissing, "forge-audit checkpoint signs the end of each closed segment",
-			"no trusted checkpoint stands at the end of %s (seq %d)", segmentName(first-1), p.Seq)
+			"no trusted checkpoint stands at the end of %s (seq %d)", SegmentName(first-1), p.Seq)
 	}
 	if _, err := t.Append(ctx, Record{Event: PrunedEvent, Details: p}); err != nil {
 		return nil, err
@@ -77,7 +77,8 @@ type Damage struct {
 // Recover lets the chain go on after a failed sync, and, when accept is set,
 // after bytes at its end that no crash explains: these are named, and stay. A
 // new segment begins. Errors: audit_unavailable where accept is wanted and not
-// given, or would not do.
+// given, or would not do. Where nothing hinders a writer, nothing is done and
+// the result is nil.
 func Recover(ctx context.Context, t *Trail, accept bool) (*Damage, error) {
 	unlock, err := t.st.Lock(ctx, t.st.AuditFile("lock"), lockWait)
 	if err != nil {
@@ -88,9 +89,14 @@ func Recover(ctx context.Context, t *Trail, accept bool) (*Damage, error) {
 	if err != nil || len(numbers) == 0 {
 		return nil, missingLog(t.st, errors.Join(err, fs.ErrNotExist))
 	}
+	_, err = os.Lstat(t.st.AuditFile("FAILED"))
+	failed := err == nil
 	s, damage, err := t.openDamaged(numbers[len(numbers)-1], accept)
 	if err != nil {
 		return nil, err
+	}
+	if !failed && *damage == (Damage{}) {
+		return nil, s.f.Close()
 	}
 	if s, err = t.rotate(s); err != nil {
 		return nil, err
@@ -144,7 +150,7 @@ func (t *Trail) openDamaged(n int, accept bool) (*segment, *Damage, error) {
 	if end == 0 || len(rest) == 0 || len(rest) > chain.MaxTorn {
 		f.Close()
 		return nil, nil, fail.New(fail.AuditUnavailable, "move "+t.st.Audit()+" and the ledger away and begin anew, or restore a backup",
-			"no line in the last megabyte of %s stands", segmentName(n))
+			"no line in the last megabyte of %s stands", SegmentName(n))
 	}
 	torn := tornAt(from+int64(end), rest)
 	d := &Damage{Segment: n, At: torn.At, Len: torn.Len, SHA256: torn.SHA256}

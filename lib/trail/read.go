@@ -65,7 +65,7 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 		return err
 	}
 	if bad := v.End(); bad != nil {
-		return fail.New(fail.Tampered, "forge-audit verify", "%s:%d: %s: %s", segmentName(bad.At.Segment), bad.At.Line, bad.Reason, bad.Text)
+		return fail.New(fail.Tampered, "forge-audit verify", "%s:%d: %s: %s", SegmentName(bad.At.Segment), bad.At.Line, bad.Reason, bad.Text)
 	}
 	return nil
 }

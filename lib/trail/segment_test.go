@@ -459,6 +459,13 @@ func TestRecover(t *testing.T) {
 	if got := judged(t, st, Options{}); !strings.HasPrefix(got, "0 ok") {
 		t.Error(got)
 	}
+	for _, accept := range []bool{false, true} {
+		before, _, _ := st.Segments()
+		d, err := Recover(context.Background(), tr, accept)
+		if after, _, _ := st.Segments(); d != nil || err != nil || !slices.Equal(before, after) {
+			t.Errorf("nothing to recover: %+v %v, segments %v", d, err, after)
+		}
+	}
 }
 
 // A36: a clock that was set back, or is ahead, is a warning; time decides no

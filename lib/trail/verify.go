@@ -333,7 +333,7 @@ func (r *Report) fill(w *walker, bad *chain.Finding) {
 		if slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset }) {
 			how = "does not stand, and an operator accepted that (audit.recovered)"
 		}
-		r.warn("%s:%d %s", segmentName(p.Segment), p.Line, how)
+		r.warn("%s:%d %s", SegmentName(p.Segment), p.Line, how)
 	}
 	if _, err := os.Lstat(w.st.AuditFile("FAILED")); err == nil {
 		r.warn("a record may not have reached the disk, and nothing is appended until forge-audit recover")
@@ -342,10 +342,10 @@ func (r *Report) fill(w *walker, bad *chain.Finding) {
 		r.warn("%s has mode %04o, want 0700", w.st.Audit(), fi.Mode().Perm())
 	}
 	for _, p := range w.facts.back {
-		r.warn("clock_back: %s:%d (seq %d) is earlier than the line before", segmentName(p.Segment), p.Line, p.Seq)
+		r.warn("clock_back: %s:%d (seq %d) is earlier than the line before", SegmentName(p.Segment), p.Line, p.Seq)
 	}
 	if p := w.facts.ahead; p != (chain.Place{}) {
-		r.warn("clock_ahead: %s:%d (seq %d) is later than now by more than %s", segmentName(p.Segment), p.Line, p.Seq, clockSlack)
+		r.warn("clock_ahead: %s:%d (seq %d) is later than now by more than %s", SegmentName(p.Segment), p.Line, p.Seq, clockSlack)
 	}
 	if name := remoteFS(w.st.Audit()); name != "" {
 		r.warn("remote: %s is on %s, where locks and syncs may not hold", w.st.Audit(), name)
@@ -373,7 +373,8 @@ func (r *Report) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-func segmentName(n int) string { return fmt.Sprintf("audit-%06d.jsonl", n) }
+// SegmentName is the name of the file of segment n.
+func SegmentName(n int) string { return fmt.Sprintf("audit-%06d.jsonl", n) }
 
 // bad makes f the finding; nil leaves the report as it is.
 func (r *Report) bad(f *chain.Finding) {
@@ -384,7 +385,7 @@ func (r *Report) bad(f *chain.Finding) {
 	if f.Reason == chain.TornTail || f.Reason == chain.RotationIncomplete {
 		r.Verdict = Attention
 	}
-	name := segmentName(f.At.Segment)
+	name := SegmentName(f.At.Segment)
 	r.FirstBad = &Bad{name, f.At.Line, f.At.Offset, f.At.Seq, f.Expected, f.Got}
 	reason := string(f.Reason)
 	if f.Missing > 0 {
