@@ -25,14 +25,14 @@ func newStoreFacts() *storeFacts {
 	return &storeFacts{digests: map[string]bool{}, runs: map[runID]string{}}
 }
 
-func (s *storeFacts) see(ev Event, l *chain.Line) {
+func (s *storeFacts) see(ev Event, after []byte, l *chain.Line) {
 	switch ev {
 	case Created, Replaced, Adopted, Promoted:
 		if d, ok := memberOf(l.Payload, "digest"); ok {
 			s.digests[d] = true
 		}
 	case Called:
-		run, ok := runOf(l.Payload)
+		run, ok := runOf(after)
 		d, has := detailsOf[struct {
 			Manifest string `json:"manifest_sha256"`
 		}](l.Payload)

@@ -13,7 +13,6 @@
 package trail
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -169,20 +168,13 @@ type Record struct {
 
 // TornOf reads an audit.torn payload for chain.Verifier.
 func TornOf(payload []byte) (chain.Torn, bool) {
-	// Looked for in every line of a walk: most do not hold the word at all.
-	if !bytes.Contains(payload, []byte(TornEvent)) || !hasEvent(payload, TornEvent) {
+	if !hasEvent(payload, TornEvent) {
 		return chain.Torn{}, false
 	}
 	var p struct {
 		Details chain.Torn `json:"details"`
 	}
 	return p.Details, json.Unmarshal(payload, &p) == nil
-}
-
-// hasEvent says whether a payload is of that event.
-func hasEvent(payload []byte, ev Event) bool {
-	_, got := stampAndEvent(payload)
-	return string(got) == string(ev)
 }
 
 // RefusalOf returns the event that records a refusal of that kind.

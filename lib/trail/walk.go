@@ -85,7 +85,7 @@ type hit struct {
 
 // see notes what verify tells of a line.
 func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, latest stamp) {
-	ts, ev := stampAndEvent(l.Payload)
+	ts, ev, after := stampAndEvent(l.Payload)
 	if bytes.Compare(ts[:], latest[:]) > 0 && f.ahead == (chain.Place{}) {
 		f.ahead = at
 	}
@@ -98,11 +98,11 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 	f.lastTS, f.last = ts, ""
 	switch Event(ev) {
 	case CallBegin:
-		if run, ok := runOf(l.Payload); ok {
+		if run, ok := runOf(after); ok {
 			f.open[run] = begin{l.Seq, ts}
 		}
 	case Called, Refused:
-		if run, ok := runOf(l.Payload); !ok {
+		if run, ok := runOf(after); !ok {
 			break
 		} else if _, began := f.open[run]; began {
 			delete(f.open, run)
@@ -126,7 +126,7 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 		}
 	}
 	if f.store != nil {
-		f.store.see(Event(ev), l)
+		f.store.see(Event(ev), after, l)
 	}
 }
 
@@ -163,41 +163,69 @@ func (f *facts) join(g *facts, line int64) {
 	}
 }
 
-// stampAndEvent reads a payload's time and event by their fixed places, nil for
-// a payload of another form.
-func stampAndEvent(p []byte) (ts stamp, ev []byte) {
-	const mark, next = `"ts":"`, `","ev":"`
+const (
+	beforeTS = `"ts":"`
+	beforeEv = `","ev":"`
+)
+
+// eventAt is where the event of a payload begins: at a fixed place after seq. 0
+// for a payload of another form.
+func eventAt(p []byte) int {
 	i := bytes.IndexByte(p[:min(len(p), 32)], ',') + 1
-	if i == 0 || len(p) < i+len(mark)+len(ts)+len(next) || string(p[i:i+len(mark)]) != mark {
-		return ts, nil
+	at := i + len(beforeTS) + len(stamp{}) + len(beforeEv)
+	if i == 0 || len(p) < at || string(p[i:i+len(beforeTS)]) != beforeTS || string(p[at-len(beforeEv):at]) != beforeEv {
+		return 0
 	}
-	rest := p[i+len(mark):]
-	if string(rest[len(ts):len(ts)+len(next)]) != next {
-		return ts, nil
-	}
-	ts = stamp(rest)
-	rest = rest[len(ts)+len(next):]
-	if i := bytes.IndexByte(rest, '"'); i >= 0 {
-		ev = rest[:i]
-	}
-	return ts, ev
+	return at
 }
 
-// runOf reads a record's run. What stands before it are a time, an event, a
-// persona and a session, none of which can hold a quote.
-func runOf(p []byte) (run runID, ok bool) {
-	const mark = `,"run":"`
-	i := bytes.Index(p, []byte(mark))
+// stampAndEvent reads a payload's time and event, and returns what follows them;
+// nil for a payload of another form.
+func stampAndEvent(p []byte) (ts stamp, ev, after []byte) {
+	at := eventAt(p)
+	if at == 0 {
+		return ts, nil, nil
+	}
+	ts = stamp(p[at-len(beforeEv)-len(ts):])
+	i := bytes.IndexByte(p[at:], '"')
 	if i < 0 {
-		return run, false
+		return ts, nil, nil
 	}
-	rest := p[i+len(mark):]
-	end := bytes.IndexByte(rest[:min(len(rest), len(run)+1)], '"')
-	if end <= 0 {
-		return run, false
+	return ts, p[at : at+i], p[at+i+1:]
+}
+
+// hasEvent says whether a payload is of that event.
+func hasEvent(p []byte, ev Event) bool {
+	at := eventAt(p)
+	end := at + len(ev)
+	return at > 0 && len(p) > end && string(p[at:end]) == string(ev) && p[end] == '"'
+}
+
+// runOf reads a record's run in what follows its event. Between the event and it stand the severity, a
+// persona and a session at most: strings of our own that hold no quote.
+func runOf(rest []byte) (run runID, ok bool) {
+	for range 4 {
+		// ,"name":"value"
+		if len(rest) < 2 || rest[0] != ',' || rest[1] != '"' {
+			return run, false
+		}
+		name := rest[2:]
+		end := bytes.IndexByte(name, '"')
+		if end < 0 || len(name) < end+3 || name[end+1] != ':' || name[end+2] != '"' {
+			return run, false
+		}
+		value := name[end+3:]
+		name = name[:end]
+		end = bytes.IndexByte(value, '"')
+		if end < 0 {
+			return run, false
+		}
+		if string(name) == "run" {
+			return run, copy(run[:], value[:end]) == end && end > 0
+		}
+		rest = value[end+1:]
 	}
-	copy(run[:], rest[:end])
-	return run, true
+	return run, false
 }
 
 // detailsOf reads a record's details.
