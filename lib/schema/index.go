@@ -75,6 +75,8 @@ var keywords = map[string]keyword{
 
 	"id": {draft4, draft4, nothing, false}, "$id": {draft6, draft2020, nothing, false},
 	"$anchor": {draft2019, draft2020, nothing, false}, "$ref": {draft4, draft2020, nothing, false},
+	"$dynamicAnchor": {draft2020, draft2020, nothing, false}, "$dynamicRef": {draft2020, draft2020, nothing, false},
+	"$recursiveAnchor": {draft2019, draft2019, nothing, false}, "$recursiveRef": {draft2019, draft2019, nothing, false},
 	"definitions": {draft4, draft2020, named, true}, "$defs": {draft4, draft2020, named, true},
 
 	"type": {draft4, draft2020, nothing, false}, "enum": {draft4, draft2020, nothing, false},
@@ -119,8 +121,8 @@ var instead = map[string]string{
 	"nullable":              `write "type":["string","null"], with the type it has`,
 	"optional":              `leave the name out of the object's "required"`,
 	"example":               `write "examples":[…]`,
-	"$dynamicRef":           `write "$ref" to the definition itself`,
-	"$dynamicAnchor":        `write "$anchor" and "$ref"`,
+	"$dynamicRef":           `write "$ref" to the definition itself, or declare 2020-12`,
+	"$dynamicAnchor":        `write "$anchor" and "$ref", or declare 2020-12`,
 	"$recursiveRef":         `write "$ref":"#"`,
 	"$recursiveAnchor":      `leave it out and write "$ref":"#"`,
 	"$vocabulary":           `leave it out`,
@@ -213,7 +215,10 @@ type document struct {
 	byURI   map[string]*node
 	dialect dialect
 	regexes map[string]translated
-	program int // the size of all patterns
+	program int            // the size of all patterns
+	dynamic map[string]int // how many positions have a $dynamicAnchor
+
+	unevaluated bool // some position has one of these keywords
 }
 
 // translated is what translate said of a pattern, and its instructions.
@@ -265,7 +270,7 @@ const ownBase = "json-schema:///"
 
 // index finds every position of the author's schema.
 func index(author wire.Value) (*document, error) {
-	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, regexes: map[string]translated{}}
+	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, regexes: map[string]translated{}, dynamic: map[string]int{}}
 	if n := len(author.Bytes()); n > maxBytes {
 		return nil, d.refuse("", "", "split the tool, or take data out of the schema",
 			"%d bytes, at most %d", n, maxBytes)
@@ -433,6 +438,7 @@ func (d *document) add(n *node) error {
 			return d.refuse(n.at, m.Name, `write "allOf":[{"$ref":…}] beside it, or declare 2020-12`,
 				"beside $ref, %s ignores it", d.dialect)
 		}
+		d.unevaluated = d.unevaluated || strings.HasPrefix(m.Name, "unevaluated")
 		if err := d.below(n, m, k.holds); err != nil {
 			return err
 		}
@@ -593,14 +599,34 @@ func (d *document) identify(n *node) error {
 			return err
 		}
 	}
-	if a, ok := n.get("$anchor"); ok && d.dialect >= draft2019 {
-		if a.Type() != wire.String || !plainName(a.Text()) {
-			return d.refuse(n.at, "$anchor", `write a plain name, as "node"`, "%s is no name", short(a))
+	for _, word := range []string{"$anchor", "$dynamicAnchor"} {
+		a, ok := n.get(word)
+		if !ok || d.dialect < draft2019 {
+			continue
 		}
-		return d.name(n, "$anchor", n.base.String()+"#"+a.Text())
+		if a.Type() != wire.String || !plainName(a.Text()) {
+			return d.refuse(n.at, word, `write a plain name, as "node"`, "%s is no name", short(a))
+		}
+		if err := d.name(n, word, n.base.String()+"#"+a.Text()); err != nil {
+			return err
+		}
+		if word == "$dynamicAnchor" {
+			d.dynamic[a.Text()]++
+		}
+	}
+	if a, ok := n.get("$recursiveAnchor"); ok && d.dialect == draft2019 {
+		if a.Type() != wire.Bool {
+			return d.refuse(n.at, "$recursiveAnchor", "write true", "%s, want true or false", short(a))
+		}
+		if n.res == n && a.Text() == "true" {
+			d.dynamic[recursive]++
+		}
 	}
 	return nil
 }
+
+// recursive stands for $recursiveAnchor among the names of $dynamicAnchor.
+const recursive = "#"
 
 func plainName(s string) bool {
 	for i := range len(s) {
@@ -621,18 +647,53 @@ func (d *document) name(n *node, word, uri string) error {
 	return nil
 }
 
-// resolve leads a position's $ref to the position it means.
-func (d *document) resolve(n *node) error {
-	r, ok := n.get("$ref")
-	if n.v.Type() != wire.Object || !ok {
-		return nil
+// resolve leads a position's $ref to the position it means. A dynamic one means
+// that too, as long as no other position has its name: else where it leads
+// depends on the way there.
+func (d *document) resolve(n *node) (err error) {
+	found := ""
+	for _, word := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
+		r, ok := n.get(word)
+		if n.v.Type() != wire.Object || !ok {
+			continue
+		}
+		if found != "" {
+			return d.refuse(n.at, word, `write one of them under "allOf"`, "beside %s", found)
+		}
+		found = word
+		if n.ref, err = d.lead(n, word, r); err != nil {
+			return err
+		}
+		name := ""
+		switch anchor, _ := n.ref.get("$dynamicAnchor"); word {
+		case "$dynamicRef":
+			if strings.HasSuffix(r.Text(), "#"+anchor.Text()) {
+				name = anchor.Text()
+			}
+		case "$recursiveRef":
+			if a, _ := n.ref.get("$recursiveAnchor"); a.Text() == "true" {
+				name = recursive
+			}
+		}
+		if name != "" && d.dynamic[name] > 1 {
+			return d.refuse(n.at, word, `write "$ref" to the definition itself`,
+				"%d schemas have the anchor: which is meant depends on the way there", d.dynamic[name])
+		}
 	}
+	return nil
+}
+
+// lead returns the position that a reference of n means.
+func (d *document) lead(n *node, word string, r wire.Value) (*node, error) {
 	if r.Type() != wire.String {
-		return d.refuse(n.at, "$ref", `write "#/$defs/NAME"`, "%s, want a string", r.Type())
+		return nil, d.refuse(n.at, word, `write "#/$defs/NAME"`, "%s, want a string", r.Type())
+	}
+	if word == "$recursiveRef" && r.Text() != "#" {
+		return nil, d.refuse(n.at, word, `write "#", or "$ref"`, "%s, want \"#\"", short(r))
 	}
 	u, err := url.Parse(r.Text())
 	if err != nil {
-		return d.refuse(n.at, "$ref", `write "#/$defs/NAME"`, "%s is no reference", short(r))
+		return nil, d.refuse(n.at, word, `write "#/$defs/NAME"`, "%s is no reference", short(r))
 	}
 	full := n.base.ResolveReference(u)
 	frag := full.Fragment
@@ -640,27 +701,26 @@ func (d *document) resolve(n *node) error {
 	res, ok := d.byURI[full.String()]
 	if !ok {
 		if near := nearestRef(r.Text(), d.definitions()); near != "" && u.Host == "" {
-			return d.refuse(n.at, "$ref", "write "+strconv.Quote(near), "%s points at no schema of this document", short(r))
+			return nil, d.refuse(n.at, word, "write "+strconv.Quote(near), "%s points at no schema of this document", short(r))
 		}
-		return d.refuse(n.at, "$ref", `copy the schema into "$defs" and write "#/$defs/NAME"`,
+		return nil, d.refuse(n.at, word, `copy the schema into "$defs" and write "#/$defs/NAME"`,
 			"%s is outside this document; nothing is fetched", short(r))
 	}
+	to := res
 	switch {
-	case frag == "":
-		n.ref = res
 	case strings.HasPrefix(frag, "/"):
-		n.ref = d.byAt[res.at+frag]
-	default:
-		n.ref = d.byURI[full.String()+"#"+frag]
+		to = d.byAt[res.at+frag]
+	case frag != "":
+		to = d.byURI[full.String()+"#"+frag]
 	}
-	if n.ref == nil {
+	if to == nil {
 		hint := `write "#/$defs/NAME", the place of a schema in this document`
 		if near := nearestRef(r.Text(), d.definitions()); near != "" {
 			hint = "write " + strconv.Quote(near)
 		}
-		return d.refuse(n.at, "$ref", hint, "%s points at no schema of this document", short(r))
+		return nil, d.refuse(n.at, word, hint, "%s points at no schema of this document", short(r))
 	}
-	return nil
+	return to, nil
 }
 
 // definitions lists what a $ref usually means.

@@ -63,7 +63,9 @@ type lowerer struct {
 	def   map[*node]int
 	queue []*node
 	whole bool // lower what is below a position too
-	names int  // written for unevaluatedProperties so far
+	looks int  // names, items and guards written for unevaluated* so far
+
+	guarded *node // a position whose unevaluated* depends on branches
 }
 
 // lower returns the lowered document that holds n and what it refers to.
@@ -78,11 +80,16 @@ func (d *document) lower(n *node) (wire.Value, error) {
 		}
 		defs = append(defs, wire.Member{Name: "d" + strconv.Itoa(i), Value: v})
 	}
-	return wire.ObjectOf(
+	lowered := wire.ObjectOf(
 		wire.Member{Name: "$schema", Value: wire.StringOf(draft07)},
 		wire.Member{Name: "allOf", Value: wire.ArrayOf(root)},
 		wire.Member{Name: "definitions", Value: wire.ObjectOf(defs...)},
-	), nil
+	)
+	if l.guarded != nil && evaluations(lowered) >= tooMany {
+		return wire.Value{}, d.refuse(l.guarded.at, "", `write "additionalProperties" or "items" into each branch`,
+			"unevaluated beside so many branches asks one value too often")
+	}
+	return lowered, nil
 }
 
 // refTo is the $ref to the definition of n, which stands in the queue.
@@ -124,6 +131,17 @@ func (t *target) and(name string, v wire.Value) {
 	t.beside = append(t.beside, object(name, v))
 }
 
+// schema is what a target has collected.
+func (t *target) schema() wire.Value {
+	if len(t.members) == 0 && len(t.beside) == 1 {
+		return t.beside[0]
+	}
+	if len(t.beside) > 0 {
+		t.put("allOf", wire.ArrayOf(t.beside...))
+	}
+	return wire.ObjectOf(t.members...)
+}
+
 func (l *lowerer) node(n *node) (wire.Value, error) {
 	if n.v.Type() == wire.Bool {
 		return n.v, nil
@@ -143,13 +161,7 @@ func (l *lowerer) node(n *node) (wire.Value, error) {
 			return wire.Value{}, err
 		}
 	}
-	if len(t.members) == 0 && len(t.beside) == 1 {
-		return t.beside[0], nil
-	}
-	if len(t.beside) > 0 {
-		t.put("allOf", wire.ArrayOf(t.beside...))
-	}
-	return wire.ObjectOf(t.members...), nil
+	return t.schema(), nil
 }
 
 // value lowers type, const and enum.
@@ -739,7 +751,7 @@ func (l *lowerer) logic(n *node, t *target) error {
 		return l.doc.refuse(n.at, "then", `write "if" beside it`, "without if it checks nothing")
 	case !n.has("if") && n.has("else"):
 		return l.doc.refuse(n.at, "else", `write "if" beside it`, "without if it checks nothing")
-	case n.has("if") && !n.has("then") && !n.has("else"):
+	case n.has("if") && !n.has("then") && !n.has("else") && !l.doc.unevaluated: // which looks at what if looked at
 		return l.doc.refuse(n.at, "if", `write "then" or "else" beside it`, "without then and else it checks nothing")
 	}
 	for _, word := range []string{"not", "if", "then", "else"} {
@@ -749,143 +761,6 @@ func (l *lowerer) logic(n *node, t *target) error {
 				return err
 			}
 			t.put(word, v)
-		}
-	}
-	return nil
-}
-
-// seen is what a position, with all that surely holds beside it, has looked at.
-type seen struct {
-	all      bool
-	names    []string
-	patterns []string
-	items    int
-}
-
-// unevaluated lowers unevaluatedProperties and unevaluatedItems where what is
-// evaluated does not depend on the value: beside allOf and $ref alone.
-func (l *lowerer) unevaluated(n *node, t *target) error {
-	for _, e := range n.under("unevaluatedProperties") {
-		if isTrue(e.to) {
-			continue
-		}
-		var s seen
-		if err := l.evaluated(n, n, e.word, &s); err != nil {
-			return err
-		}
-		if s.all {
-			continue
-		}
-		if l.names += len(s.names) + len(s.patterns); l.names > maxNames {
-			return l.doc.refuse(n.at, e.word, `write "additionalProperties"`, "the schema says it of more than %d names", maxNames)
-		}
-		v, err := l.sub(e.to)
-		if err != nil {
-			return err
-		}
-		var beside target
-		if len(s.names) > 0 {
-			beside.put("properties", allTrue(s.names))
-		}
-		if len(s.patterns) > 0 {
-			beside.put("patternProperties", allTrue(s.patterns))
-		}
-		beside.put("additionalProperties", v)
-		t.beside = append(t.beside, wire.ObjectOf(beside.members...))
-	}
-	for _, e := range n.under("unevaluatedItems") {
-		if isTrue(e.to) {
-			continue
-		}
-		var s seen
-		if err := l.evaluated(n, n, e.word, &s); err != nil {
-			return err
-		}
-		if s.all {
-			continue
-		}
-		v, err := l.sub(e.to)
-		if err != nil {
-			return err
-		}
-		if s.items == 0 {
-			t.and("items", v)
-			continue
-		}
-		vs := make([]wire.Value, s.items)
-		for i := range vs {
-			vs[i] = wire.BoolOf(true)
-		}
-		t.beside = append(t.beside, wire.ObjectOf(
-			wire.Member{Name: "items", Value: wire.ArrayOf(vs...)}, wire.Member{Name: "additionalItems", Value: v}))
-	}
-	return nil
-}
-
-func allTrue(names []string) wire.Value {
-	slices.Sort(names)
-	names = slices.Compact(names)
-	ms := make([]wire.Member, len(names))
-	for i, n := range names {
-		ms[i] = wire.Member{Name: n, Value: wire.BoolOf(true)}
-	}
-	return wire.ObjectOf(ms...)
-}
-
-// maxNames bounds what unevaluatedProperties lowers to, all in all.
-const maxNames = 50000
-
-// evaluated adds to s what n looks at; from is the position that asks.
-func (l *lowerer) evaluated(from, n *node, word string, s *seen) error {
-	if n.v.Type() == wire.Bool {
-		return nil
-	}
-	maybe := []string{"anyOf", "oneOf", "if", "dependentSchemas", "dependencies"}
-	if word == "unevaluatedItems" && l.doc.dialect >= draft2020 {
-		maybe = append(maybe, "contains")
-	}
-	for _, w := range maybe {
-		if n.has(w) {
-			other := "additionalProperties"
-			if word == "unevaluatedItems" {
-				other = "items"
-			}
-			hint := "write " + strconv.Quote(other) + " into each branch"
-			if w == "contains" {
-				hint = `write "items"`
-			}
-			return l.doc.refuse(from.at, word, hint, "beside %s at %s it depends on the value", w, where(n.at))
-		}
-	}
-	if word == "unevaluatedProperties" {
-		for _, e := range n.under("properties") {
-			s.names = append(s.names, e.name)
-		}
-		for _, e := range n.under("patternProperties") {
-			re, why := l.doc.translate(e.name)
-			if why != "" {
-				return l.doc.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
-			}
-			s.patterns = append(s.patterns, re)
-		}
-		s.all = s.all || n.has("additionalProperties") || n != from && n.has(word)
-	} else {
-		tuple := len(n.under("prefixItems"))
-		rest := n.has("items")
-		if v, ok := n.get("items"); ok && v.Type() == wire.Array {
-			tuple, rest = len(n.under("items")), n.has("additionalItems")
-		}
-		s.items = max(s.items, tuple)
-		s.all = s.all || rest || n != from && n.has(word)
-	}
-	if n.ref != nil {
-		if err := l.evaluated(from, n.ref, word, s); err != nil {
-			return err
-		}
-	}
-	for _, e := range n.under("allOf") {
-		if err := l.evaluated(from, e.to, word, s); err != nil {
-			return err
 		}
 	}
 	return nil

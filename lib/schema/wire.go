@@ -86,6 +86,7 @@ type shower struct {
 // hidden are keywords that mean nothing once references are gone, or are ours.
 var hidden = []string{
 	"$schema", "$id", "id", "$anchor", "$ref", "$defs", "definitions",
+	"$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
 	"discriminator", "contentSchema", "x-bind", "x-redact",
 }
 
