@@ -190,6 +190,9 @@ type TornOf func(payload []byte) (Torn, bool)
 // MaxTorn is the most bytes a fragment may have.
 const MaxTorn = 1 << 20
 
+// maxHeal is how much of a text InterruptedHeal looks at.
+const maxHeal = 256
+
 // InterruptedHeal says whether text, the unterminated rest after a fragment's
 // newline, can be the beginning of the audit.torn record numbered seq: a writer
 // that healed a torn tail was itself stopped.

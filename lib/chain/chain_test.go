@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func tornOf(payload []byte) (Torn, bool) {
@@ -156,6 +157,34 @@ func TestCases(t *testing.T) {
 			f = join(f, heal(f, len(a), last(l[89]))[:100])
 			return join(a, f, heal(f, len(a), last(l[89])))
 		}, "ok 92 torn 91", false},
+		"record edited": {func(l [][]byte) []byte {
+			a, f := torn(l)
+			h := heal(f, len(a), last(l[89]))
+			flip(h, bytes.Index(h, []byte(`"sha256":"`))+20)
+			return join(a, f, h)
+		}, "content 92", true},
+		"record edited, then all of it named": {func(l [][]byte) []byte {
+			a, f := torn(l)
+			h, _, _ := bytes.Cut(heal(f, len(a), last(l[89]))[1:], []byte("\n"))
+			flip(h, bytes.Index(h, []byte(`"sha256":"`))+20)
+			f = join(f, []byte("\n"), h)
+			return join(a, f, heal(f, len(a), last(l[89])))
+		}, "ok 92 torn 91", false},
+		"long tail":          {func(l [][]byte) []byte { a, _ := torn(l); return join(a, make([]byte, MaxTorn)) }, "torn_tail 91", false},
+		"longer than a tail": {func(l [][]byte) []byte { a, _ := torn(l); return join(a, make([]byte, MaxTorn+1)) }, "frame 91", false},
+		"long tail, healed": {func(l [][]byte) []byte {
+			a, _ := torn(l)
+			f := make([]byte, MaxTorn)
+			return join(a, f, heal(f, len(a), last(l[89])))
+		}, "ok 92 torn 91", false},
+		"long heal interrupted": {func(l [][]byte) []byte {
+			a, _ := torn(l)
+			f := make([]byte, MaxTorn)
+			return join(a, f, heal(f, len(a), last(l[89]))[:100])
+		}, "torn_tail 91", false},
+		"long line after a bad one": {func(l [][]byte) []byte {
+			return join(join(l[:36]...), []byte("x\n"), join(l[36:50]...), make([]byte, 70000), []byte("\n"), join(l[50:]...))
+		}, "frame 37", false},
 		"tail no heal":      {func(l [][]byte) []byte { a, f := torn(l); return join(a, f, []byte("\n{\"payl0ad")) }, "frame 91", false},
 		"A30 zeroed":        {func(l [][]byte) []byte { clear(l[36][:len(l[36])-1]); return join(l...) }, "frame 37", true},
 		"A31 garbage":       {func(l [][]byte) []byte { return join(join(l...), []byte("garbage\n")) }, "frame 101", false},
@@ -249,6 +278,132 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
+// A bit of a healed log names its own line too, but for the frame of the record
+// that names the fragment: without it the fragment is the first bad line.
+func TestHealedBitFlips(t *testing.T) {
+	lines := log(4)
+	before, fragment := join(lines[:3]...), lines[3][:60]
+	l, _ := Parse(lines[2])
+	healed := bytes.SplitAfter(heal(fragment, len(before), l), []byte("\n"))
+	lines = append(lines[:3], join(fragment, healed[0]), healed[1], healed[2])
+	whole := join(lines...)
+	if v := verify(t, whole); v.Bad != nil || len(v.Torn) != 1 || v.Tears != 1 {
+		t.Fatalf("untouched: %+v", v)
+	}
+	own := 0
+	line, left := int64(1), len(lines[0])
+	for i := range whole {
+		for left == 0 {
+			line, left = line+1, len(lines[line])
+		}
+		left--
+		for bit := range 8 {
+			whole[i] ^= 1 << bit
+			v := verify(t, whole)
+			switch {
+			case v.Bad == nil:
+				t.Fatalf("byte %d bit %d: not seen", i, bit)
+			case v.Bad.At.Line == line:
+				own++
+			case line != 5 || v.Bad.At.Line != 4:
+				t.Fatalf("byte %d bit %d: named line %d, want %d", i, bit, v.Bad.At.Line, line)
+			}
+			whole[i] ^= 1 << bit
+		}
+	}
+	if least := 8 * (len(whole) - len(lines[4])*3/5); own < least {
+		t.Errorf("%d of %d bits named their own line, want %d", own, 8*len(whole), least)
+	}
+}
+
+// What an attacker may append costs in proportion to its length: records that
+// name what is before them, and yet do not fit, are not hashed over again.
+func TestLinear(t *testing.T) {
+	first := log(1)[0]
+	l, _ := Parse(first)
+	crafted := func(fits int) []byte {
+		b := join(first, []byte("x\n"))
+		for len(b) < MaxTorn {
+			p := payload(2, fmt.Sprintf(`"ev":"audit.torn","details":{"at":%d,"len":%d,"sha256":"%064d"}`, len(first), len(b)-len(first)-fits, 0))
+			b, _ = AppendLine(b, p, l.Sha)
+		}
+		return b
+	}
+	took := func(b []byte) time.Duration {
+		least := time.Hour
+		for range 3 {
+			began := time.Now()
+			v := NewVerifier(Checks{TornOf: tornOf}, Start, First(1))
+			if err := v.Read(bytes.NewReader(b)); err != nil {
+				t.Fatal(err)
+			}
+			if bad := v.End(); bad == nil || bad.Reason != Frame || bad.At.Line != 2 {
+				t.Fatalf("%+v", bad)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if fit, not := took(crafted(1)), took(crafted(2)); fit > 5*not {
+		t.Errorf("records of the right length take %s, others %s", fit, not)
+	}
+}
+
+// The places of fragments are kept up to a bound, and counted beyond it.
+func TestManyTears(t *testing.T) {
+	b := log(1)[0]
+	for range maxTears + 10 {
+		l, _ := Parse(b[bytes.LastIndexByte(b[:len(b)-1], '\n')+1:])
+		b = join(b, []byte("x"), heal([]byte("x"), len(b), l))
+	}
+	v := verify(t, b)
+	if v.Bad != nil || len(v.Torn) != maxTears || v.Tears != maxTears+10 {
+		t.Errorf("%+v, %d of %d tears", v.Bad, len(v.Torn), v.Tears)
+	}
+}
+
+// After a bad line, one who follows the log waits for what a writer may still
+// bring, and no longer.
+func TestWaits(t *testing.T) {
+	lines := log(3)
+	l, _ := Parse(lines[1])
+	before, fragment := join(lines[:2]...), lines[2][:50]
+	healed := heal(fragment, len(before), l)
+	for name, c := range map[string]struct {
+		text, tail []byte
+		waits      bool
+		hope       bool
+	}{
+		"nothing bad":                        {text: before},
+		"a fragment":                         {text: before, tail: fragment},
+		"and its newline":                    {join(before, fragment, healed[:1]), nil, true, true},
+		"a part of its record":               {join(before, fragment, healed[:1]), healed[1:80], true, true},
+		"its record":                         {text: join(before, fragment, healed)},
+		"something else":                     {join(before, fragment, healed[:1]), []byte("garbage"), true, false},
+		"a whole line":                       {join(before, fragment, healed[:1], lines[2]), nil, true, false},
+		"a line of garbage":                  {join(before, fragment, []byte("\ngarbage\n")), nil, true, false},
+		"a long line":                        {join(before, fragment, []byte("\n"), make([]byte, 70000), []byte("\n")), nil, true, false},
+		"a part of its record, as a line":    {join(before, fragment, healed[:80], []byte("\n")), nil, true, true},
+		"garbage, and a part of a record":    {join(before, fragment, []byte("\ngarbage\n")), healed[1:80], true, true},
+		"garbage alone":                      {join(before, []byte("garbage\n")), nil, true, true},
+		"a long line alone":                  {join(before, make([]byte, 70000), []byte("\n")), nil, true, true},
+		"more than any record names":         {text: join(before, bytes.Repeat([]byte("x\n"), MaxTorn))},
+		"the record of a part of its record": {text: join(before, fragment, healed[:80], heal(join(fragment, healed[:80]), len(before), l))},
+	} {
+		v := NewVerifier(Checks{TornOf: tornOf}, Start, First(1))
+		if err := v.Read(bytes.NewReader(c.text)); err != nil {
+			t.Fatal(err)
+		}
+		if waits, hope := v.Waits(c.tail); waits != c.waits || hope != c.hope {
+			t.Errorf("%s: %v %v, want %v %v", name, waits, hope, c.waits, c.hope)
+		}
+		v.Condemn()
+		if bad := v.Bad; (bad != nil) != (c.waits || name == "more than any record names") || bad != nil && bad.At.Line != 3 {
+			t.Errorf("%s: condemned to %+v", name, bad)
+		}
+	}
+}
+
 // A line of a gigabyte would be walked in the same memory; 8 MiB shows it.
 func TestHugeLine(t *testing.T) {
 	lines := log(3)
@@ -288,7 +443,15 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzVerify(f *testing.F) {
-	f.Add(join(log(3)...))
+	lines := log(3)
+	f.Add(join(lines...))
+	l, _ := Parse(lines[1])
+	fragment := lines[2][:50]
+	healed := heal(fragment, len(lines[0])+len(lines[1]), l)
+	f.Add(join(lines[0], lines[1], fragment, healed))
+	f.Add(join(lines[0], lines[1], fragment, healed[:100]))
+	f.Add(join(lines[0], make([]byte, 70000), []byte("\n"), lines[1]))
+	f.Add(join(lines[0], make([]byte, 70000)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v := NewVerifier(Checks{TornOf: tornOf}, Start, First(1))
 		if err := v.Read(bytes.NewReader(b)); err != nil {

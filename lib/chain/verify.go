@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"strconv"
 )
@@ -94,21 +95,52 @@ func (c *Checks) Scan(text []byte, st State, at Place) (State, Place) {
 }
 
 // A Verifier walks lines in order, segment after segment, and keeps no more of
-// them than one line, or one fragment.
+// them than one line, whatever they hold.
 type Verifier struct {
 	Checks
 	State         // the last good line
-	Torn  []Place // fragments that a later record names
+	Torn  []Place // fragments that a later record names: the first of them
+	Tears int     // how many there were
 	Bad   *Finding
 
 	sum    summer
-	head   Place // of the last good line
-	next   Place // of the next line
-	hold   *Finding
-	held   []byte // the bytes since hold.At.Offset, at most MaxTorn and a line
-	after  Hash   // since a bad line: sha of the last line that stood
-	skip   bool   // since a bad line: none stood yet
-	broken bool   // since a bad line: the chain broke again
+	head   Place    // of the last good line
+	next   Place    // of the next line
+	hold   *Finding // a bad line that a later record may name
+	held   fragment // the bytes since hold.At.Offset
+	record *Finding // the line that was to name it, where that was changed
+	closed bool     // since a bad line: the last line hinders a writer to name it
+	after  Hash     // since a bad line: sha of the last line that stood
+	skip   bool     // since a bad line: none stood yet
+	broken bool     // since a bad line: the chain broke again
+}
+
+// maxTears is how many fragments a Verifier lists.
+const maxTears = 1000
+
+// fragment is the length and hash of bytes that a record may name: all but the
+// last, the newline that the healing writer put before its record.
+type fragment struct {
+	n    int64
+	last [1]byte
+	sum  hash.Hash
+}
+
+func (f *fragment) add(raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	if f.sum == nil {
+		f.sum = sha256.New()
+	}
+	f.sum.Write(f.last[:min(1, f.n)])
+	f.sum.Write(raw[:len(raw)-1])
+	f.n, f.last[0] = f.n+int64(len(raw)), raw[len(raw)-1]
+}
+
+// fits says whether t has the length and the hash of the bytes.
+func (f *fragment) fits(t Torn) (n, sum bool) {
+	return t.Len == f.n-1 && t.Len <= MaxTorn, hex.EncodeToString(f.sum.Sum(nil)) == t.SHA256
 }
 
 // NewVerifier returns a verifier that goes on from a state, with the line at
@@ -140,7 +172,9 @@ func (v *Verifier) Read(r io.Reader) error {
 			}
 		case errors.Is(err, io.EOF):
 			if len(raw) > 0 {
-				v.Tail(raw)
+				at := v.place()
+				v.eat(raw)
+				v.rest(raw, at)
 			}
 			return nil
 		default:
@@ -151,15 +185,25 @@ func (v *Verifier) Read(r io.Reader) error {
 
 // long walks a line over MaxLine without holding it.
 func (v *Verifier) long(br *bufio.Reader, raw []byte) error {
-	v.suspect(Finding{Reason: Frame, At: v.place(), Text: "the line is longer than 65536 bytes"})
-	v.next.Line++
+	at, begin, follows := v.place(), bytes.Clone(raw[:maxHeal]), v.hold != nil
+	v.suspect(Finding{Reason: Frame, At: at, Text: "the line is longer than 65536 bytes"})
 	for {
 		v.eat(raw)
 		var err error
 		raw, err = br.ReadSlice('\n')
 		switch {
-		case err == nil, errors.Is(err, io.EOF):
+		case err == nil:
+			v.next.Line++
+			v.resume(Line{}, Frame)
+			v.closed = follows && !InterruptedHeal(begin, v.Seq+1)
 			v.eat(raw)
+			return nil
+		case errors.Is(err, io.EOF):
+			v.eat(raw)
+			if !follows {
+				v.hold = nil
+			}
+			v.rest(begin, at)
 			return nil
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return err
@@ -174,17 +218,16 @@ func (v *Verifier) place() Place {
 	return at
 }
 
-// eat counts bytes and keeps them while a bad line is held.
+// eat counts bytes, and those since a bad line: more than a record may name
+// condemn it.
 func (v *Verifier) eat(raw []byte) {
 	v.next.Offset += int64(len(raw))
 	if v.hold == nil {
 		return
 	}
-	if len(v.held)+len(raw) > MaxTorn+MaxLine {
-		v.condemn()
-		return
+	if v.held.add(raw); v.held.n > MaxTorn+MaxLine {
+		v.Condemn()
 	}
-	v.held = append(v.held, raw...)
 }
 
 // suspect notes a bad line. It counts unless a record that follows names it.
@@ -192,15 +235,32 @@ func (v *Verifier) suspect(f Finding) {
 	if v.Bad != nil || v.hold != nil {
 		return
 	}
-	v.hold, v.held = &f, nil
+	v.hold, v.held, v.record, v.closed = &f, fragment{}, nil, false
 	v.after, v.skip, v.broken = Hash{}, true, false
 }
 
-// condemn makes the held line the first bad one.
-func (v *Verifier) condemn() {
-	if v.hold != nil {
-		v.Bad, v.hold, v.held = v.hold, nil, nil
+// Condemn gives up waiting for the record that names a bad line: that is the
+// first one.
+func (v *Verifier) Condemn() {
+	switch {
+	case v.hold == nil:
+		return
+	case v.record != nil:
+		v.Bad = v.record
+	default:
+		v.Bad = v.hold
 	}
+	v.hold = nil
+}
+
+// Waits says whether there is a bad line that a record may still name, and
+// whether a writer that finds the lines so far, and then text, at the end of the
+// segment would write that record.
+func (v *Verifier) Waits(text []byte) (waits, hope bool) {
+	if v.hold == nil {
+		return false, false
+	}
+	return true, len(text) > 0 && InterruptedHeal(text, v.Seq+1) || len(text) == 0 && !v.closed
 }
 
 // Line takes the next line, newline included.
@@ -211,9 +271,11 @@ func (v *Verifier) Line(raw []byte) {
 	if l.Seq > 0 {
 		at.Seq = l.Seq
 	}
-	if v.hold != nil && reason == "" && v.explained(l, at) {
-		v.Torn = append(v.Torn, v.hold.At)
-		v.hold, v.held = nil, nil
+	if v.hold != nil && v.explained(l, reason, at) {
+		if v.Tears++; len(v.Torn) < maxTears {
+			v.Torn = append(v.Torn, v.hold.At)
+		}
+		v.hold = nil
 		v.good(l, at)
 		v.eat(raw)
 		return
@@ -226,53 +288,65 @@ func (v *Verifier) Line(raw []byte) {
 			return
 		}
 		v.suspect(*f)
+	} else {
+		v.closed = !InterruptedHeal(raw[:len(raw)-1], v.Seq+1)
 	}
 	v.resume(l, reason)
 	v.eat(raw)
 }
 
-// Tail takes the unterminated rest of a segment.
-func (v *Verifier) Tail(raw []byte) {
-	at := v.place()
+// rest ends a segment with an unterminated line at a place, of which begin is the
+// beginning.
+func (v *Verifier) rest(begin []byte, at Place) {
 	v.next.Line++
-	if v.hold != nil && InterruptedHeal(raw, v.Seq+1) {
+	if v.hold != nil && InterruptedHeal(begin, v.Seq+1) {
 		f := *v.hold
 		f.Reason, f.Text = TornTail, "the last line was not written whole, nor the record that was to name it"
 		v.hold, v.Bad = nil, &f
 	}
 	if v.Bad == nil && v.hold == nil {
 		f := Finding{Reason: TornTail, At: at, Text: "the last line was not written whole"}
-		if len(raw) > MaxTorn {
-			f.Reason, f.Text = Frame, "the rest is longer than any line"
+		if v.next.Offset-at.Offset > MaxTorn {
+			f.Reason, f.Text = Frame, "the rest is longer than a line that was not written whole"
 		}
 		v.Bad = &f
 	}
-	v.next.Offset += int64(len(raw))
 }
 
 // NextSegment ends a segment that others follow: what its last bytes lack, no
 // crash explains. The next line is the first of segment n.
 func (v *Verifier) NextSegment(n int) {
-	v.condemn()
+	v.Condemn()
 	if v.Bad != nil && v.Bad.Reason == TornTail && v.Bad.At.Segment == v.next.Segment {
 		v.Bad.Reason, v.after, v.skip, v.broken = Frame, Hash{}, true, false
 	}
 	v.next = First(n)
 }
 
-// explained says whether l is the audit.torn record that names the held bytes:
-// all but the newline that the healing writer put before its record.
-func (v *Verifier) explained(l Line, at Place) bool {
+// explained says whether a line is the audit.torn record that names the held
+// bytes. One that does, and was itself changed, is noted as the bad one.
+func (v *Verifier) explained(l Line, reason Reason, at Place) bool {
+	if reason == Frame {
+		return false
+	}
 	t, ok := v.TornOf(l.Payload)
-	if !ok || t.Adopted || l.Prev != v.Sha || l.Seq != v.Seq+1 {
+	if !ok || t.Adopted {
 		return false
 	}
-	fragment := v.held[:len(v.held)-1]
-	if t.At != v.hold.At.Offset || t.Len != int64(len(fragment)) || t.Len > MaxTorn || at.Offset != t.At+t.Len+1 {
-		return false
+	n, sum := v.held.fits(t)
+	place := t.At == v.hold.At.Offset && at.Offset == t.At+t.Len+1 && n
+	if reason == Content && (place || sum) {
+		v.record = v.changed(l, at)
 	}
-	sum := sha256.Sum256(fragment)
-	return hex.EncodeToString(sum[:]) == t.SHA256
+	return reason == "" && place && sum && l.Prev == v.Sha && l.Seq == v.Seq+1
+}
+
+// changed is the finding that sha of a line does not fit.
+func (v *Verifier) changed(l Line, at Place) *Finding {
+	return &Finding{
+		Reason: Content, At: at, Text: "sha does not match payload and prev",
+		Expected: v.sum.sum(l.Payload, l.Prev[:]).String(), Got: l.Sha.String(),
+	}
 }
 
 // judge returns what is wrong with a line, nil for nothing. Content comes
@@ -288,9 +362,7 @@ func (v *Verifier) judge(l Line, reason Reason, at Place) *Finding {
 	case reason == Frame:
 		return bad(Frame, "not a line of the format")
 	case reason == Content:
-		f := bad(Content, "sha does not match payload and prev")
-		f.Expected, f.Got = v.sum.sum(l.Payload, l.Prev[:]).String(), l.Sha.String()
-		return f
+		return v.changed(l, at)
 	case l.Prev == v.Sha && l.Seq == v.Seq+1:
 		if t, ok := v.TornOf(l.Payload); ok && !t.Adopted {
 			return bad(Frame, "the fragment that this record names is not there")
@@ -340,7 +412,7 @@ func (v *Verifier) resume(l Line, reason Reason) {
 
 // End ends the walk and returns the first bad line, nil for none.
 func (v *Verifier) End() *Finding {
-	v.condemn()
+	v.Condemn()
 	if v.Bad != nil {
 		v.Bad.Resumes = v.after != Hash{} && !v.broken
 	}
