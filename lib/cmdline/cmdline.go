@@ -16,10 +16,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sys/unix"
@@ -126,14 +130,27 @@ func prepare(cmd *cli.Command) {
 		c.DisableSliceFlagSeparator = true
 		c.Suggest = false
 		if len(c.Commands) > 0 && c.Action == nil {
-			c.Action = func(_ context.Context, c *cli.Command) error {
-				if c.Args().Present() {
-					return Usage(c, "unknown command %q", c.Args().First())
-				}
-				return Usage(c, "which command?")
-			}
+			c.Action = noCommand
 		}
 	})
+}
+
+// noCommand is the action of a command that has others, where none was named:
+// help is the one that cli would add, and nobody's tool has its name here.
+func noCommand(ctx context.Context, c *cli.Command) error {
+	name := c.Args().First()
+	if name == "help" {
+		if name = c.Args().Get(1); name == "" {
+			return cli.ShowRootCommandHelp(c)
+		}
+		if c.Command(name) != nil {
+			return cli.ShowCommandHelp(ctx, c, name)
+		}
+	}
+	if name == "" {
+		return Usage(c, "which command?")
+	}
+	return Usage(c, "unknown command %q", name)
 }
 
 func each(c *cli.Command, f func(*cli.Command)) {
@@ -158,12 +175,15 @@ func optionError(c *cli.Command, err error) error {
 		}
 		name = strings.TrimLeft(name, "-")
 		if near := wire.Nearest(name, names); near != "" {
-			return Usage(c, "unknown option --%s, nearest: --%s", name, near)
+			return Usage(c, "unknown option --%s, nearest: %s%s", name, dashes(near), near)
+		}
+		if letter, value := name[:min(1, len(name))], name[min(1, len(name)):]; value != "" && value[0] <= '9' && takesValue(c, letter) {
+			return Usage(c, "unknown option -%s: write -%s %s", name, letter, value)
 		}
 		if len(c.Commands) > 0 {
 			return Usage(c, "unknown option --%s: options follow the command, as in %s %s --%s", name, c.FullName(), c.Commands[0].Name, name)
 		}
-		return Usage(c, "unknown option %s%s", "--"[:min(2, len(name))], name)
+		return Usage(c, "unknown option %s%s", dashes(name), name)
 	}
 	// invalid value "1m" for flag -timeout: strconv.ParseInt: parsing "1m": invalid syntax
 	if rest, ok := strings.CutPrefix(text, "invalid value "); ok {
@@ -176,6 +196,16 @@ func optionError(c *cli.Command, err error) error {
 		return Usage(c, "--%s is missing", name)
 	}
 	return Usage(c, "%s", text)
+}
+
+// dashes are those that an option of that name is written with.
+func dashes(name string) string { return "--"[:min(2, len(name))] }
+
+func takesValue(c *cli.Command, name string) bool {
+	return slices.ContainsFunc(c.VisibleFlags(), func(f cli.Flag) bool {
+		d, ok := f.(cli.DocGenerationFlag)
+		return ok && d.TakesValue() && slices.Contains(f.Names(), name)
+	})
 }
 
 func synopsis(c *cli.Command) string {
@@ -241,29 +271,67 @@ func Warn(c *cli.Command, format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s: warning: %s\n", c.Root().Name, Printable(fmt.Sprintf(format, args...)))
 }
 
-// Printable returns s with what a terminal would act on escaped.
+// Printable returns s with what a terminal would act on, or would not show,
+// escaped: \x1b, \u202e, \U000e0041.
 func Printable(s string) string {
-	clean := func(r rune) bool { return r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) && !bidi(r) }
-	if strings.IndexFunc(s, func(r rune) bool { return !clean(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
+	return escape(s, false, func(r rune, b byte) string {
 		switch {
-		case clean(r):
-			b.WriteRune(r)
+		case b != 0:
+			return fmt.Sprintf(`\x%02x`, b)
 		case r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			return fmt.Sprintf(`\x%02x`, r)
+		case r < 0x10000:
+			return fmt.Sprintf(`\u%04x`, r)
 		}
-	}
-	return b.String()
+		return fmt.Sprintf(`\U%08x`, r)
+	})
 }
 
-// bidi covers the controls that reorder text.
-func bidi(r rune) bool {
-	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x2028 || r == 0x2029
+// PrintableJSON is Printable for the text of a JSON value, which stays one, and
+// the same; its line ends stay too.
+func PrintableJSON(s string) string {
+	return escape(s, true, func(r rune, _ byte) string {
+		if r < 0x10000 {
+			return fmt.Sprintf(`\u%04x`, r)
+		}
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
+}
+
+// escape replaces each character of s that is not to be seen, and each byte b
+// that is no text: then r is U+FFFD.
+func escape(s string, lines bool, form func(r rune, b byte) string) string {
+	var out strings.Builder
+	from := 0
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		broken := r == utf8.RuneError && n == 1
+		if broken || unseen(r) && (r != '\n' || !lines) {
+			b := byte(0)
+			if broken {
+				b = s[i]
+			}
+			out.WriteString(s[from:i])
+			out.WriteString(form(r, b))
+			from = i + n
+		}
+		i += n
+	}
+	if from == 0 {
+		return s
+	}
+	out.WriteString(s[from:])
+	return out.String()
+}
+
+// unseen covers what a terminal acts on, what reorders or joins what is around
+// it, and what is shown as nothing, by the properties that Unicode gives them.
+func unseen(r rune) bool {
+	if r >= ' ' && r < 0x7f {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // Print writes one value to standard output: a line, or indented on a terminal.
@@ -278,17 +346,18 @@ func Print(x any) error {
 		if json.Indent(&buf, b, "", "  ") == nil {
 			b = buf.Bytes()
 		}
-		b = []byte(printableLines(string(b)))
+		b = []byte(PrintableJSON(string(b)))
 	}
 	return write(append(b, '\n'))
 }
 
-func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = Printable(lines[i])
+// PrintLine writes the text of one JSON value to standard output, on a line, as
+// it stands; on a terminal with what that would act on escaped.
+func PrintLine(b []byte) error {
+	if IsTerminal(os.Stdout) {
+		b = []byte(PrintableJSON(string(b)))
 	}
-	return strings.Join(lines, "\n")
+	return write(append(bytes.Clone(b), '\n'))
 }
 
 // PrintText writes text to standard output as it is.

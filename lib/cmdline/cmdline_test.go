@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,9 +38,43 @@ func TestPrintable(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	// Bytes that are no text come out as text.
-	if got := Printable("\xff\x1b\xfe"); strings.ContainsAny(got, "\x1b") {
+	// The characters that a reader does not see.
+	for _, r := range []rune{0xad, 0x61c, 0x180e, 0x200b, 0x200c, 0x200d, 0x2060, 0x2064, 0x206f, 0x3164, 0xfeff, 0xfff9, 0xe0000, 0xe0001, 0xe0041, 0xe007f} {
+		want := fmt.Sprintf(`a\u%04xb`, r)
+		switch {
+		case r < 0x100:
+			want = fmt.Sprintf(`a\x%02xb`, r)
+		case r > 0xffff:
+			want = fmt.Sprintf(`a\U%08xb`, r)
+		}
+		if got := Printable("a" + string(r) + "b"); got != want {
+			t.Errorf("U+%04X: %s, want %s", r, got, want)
+		}
+	}
+	// Bytes that are no text come out as text: 0x9b alone is an escape to some
+	// terminals.
+	if got := Printable("\xff\x9b31m\x1b\xfeé\ufffd"); got != `\xff\x9b31m\x1b\xfeé`+"\ufffd" {
 		t.Errorf("%q", got)
+	}
+}
+
+// What JSON says is the same after its text was escaped.
+func TestPrintableJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":"é\u001b"}`:                  `{"a":"é\u001b"}`,
+		"{\n  \"a\": 1\n}":                 "{\n  \"a\": 1\n}",
+		"\"\u009b\u007f\u202e\U000e0041\"": `"\u009b\u007f\u202e\udb40\udc41"`,
+		"\"\x1b\x07\r\"":                   `"\u001b\u0007\u000d"`,
+		"\"\x9b\"":                         `"\ufffd"`,
+	} {
+		got := PrintableJSON(in)
+		if got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+		v, err := wire.Parse([]byte(in), wire.Request)
+		if w, werr := wire.Parse([]byte(got), wire.Request); err == nil && (werr != nil || v.String() != w.String()) {
+			t.Errorf("%q: %s %v, want %s", in, w, werr, v)
+		}
 	}
 }
 
@@ -244,7 +279,7 @@ func TestPrepare(t *testing.T) {
 	var got []string
 	cmd := &cli.Command{
 		Name: "x", ArgsUsage: "NAME", Writer: io.Discard, ErrWriter: io.Discard,
-		Flags: []cli.Flag{&cli.StringSliceFlag{Name: "env"}, &cli.IntFlag{Name: "times"}, &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}}},
+		Flags: []cli.Flag{&cli.StringSliceFlag{Name: "env"}, &cli.IntFlag{Name: "times"}, &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}}, &cli.IntFlag{Name: "lines", Aliases: []string{"n"}}},
 		Action: func(_ context.Context, c *cli.Command) error {
 			got = append(c.StringSlice("env"), c.Args().Slice()...)
 			return nil
@@ -260,6 +295,10 @@ func TestPrepare(t *testing.T) {
 		"-z":         "unknown option -z",
 		"--times=1m": `--times "1m": not a value of that option`,
 		"--yes=\x1b": `--yes "\x1b": not a value of that option`,
+		"-n12":       "unknown option -n12: write -n 12",
+		"-n-1":       "unknown option -n-1: write -n -1",
+		"-y1":        "unknown option --y1, nearest: -y",
+		"-nx":        "unknown option --nx, nearest: -n",
 		"--env":      "flag needs an argument: --env",
 	} {
 		e := fail.Of(cmd.Run(context.Background(), []string{"x", arg}))
@@ -267,20 +306,35 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%s: %+v", arg, e)
 		}
 	}
-	many := &cli.Command{Name: "y", Writer: io.Discard, ErrWriter: io.Discard, Commands: []*cli.Command{{Name: "one"}, {Name: "two", Action: func(context.Context, *cli.Command) error { return Exit(4) }}}}
+	var out bytes.Buffer
+	many := &cli.Command{Name: "y", Writer: &out, ErrWriter: io.Discard, Commands: []*cli.Command{{Name: "one", Usage: "do one"}, {Name: "two", Action: func(context.Context, *cli.Command) error { return Exit(4) }}}}
 	prepare(many)
 	for args, want := range map[string]string{
-		"": "which command?", "three": `unknown command "three"`,
+		"": "which command?", "three": `unknown command "three"`, "help three": `unknown command "three"`,
 		"--json": "unknown option --json: options follow the command, as in y one --json",
 		"--hlep": "unknown option --hlep, nearest: --help",
 	} {
 		e := fail.Of(many.Run(context.Background(), append([]string{"y"}, strings.Fields(args)...)))
-		if e.Kind != fail.Usage || e.Message != want || !strings.Contains(e.Hint, "one|two") {
-			t.Errorf("%q: %+v", args, e)
+		if e.Kind != fail.Usage || e.Message != want || !strings.Contains(e.Hint, "one|two") || out.Len() > 0 {
+			t.Errorf("%q: %+v %s", args, e, out.Bytes())
 		}
 	}
 	if err := many.Run(context.Background(), []string{"y", "two"}); !errors.Is(err, Exit(4)) {
 		t.Errorf("%v", err)
+	}
+	// Where no tool's name may stand, help is what it says.
+	for _, pair := range [][2]string{{"help", "--help"}, {"help one", "one --help"}} {
+		var got [2]string
+		for i, args := range pair {
+			out.Reset()
+			if err := many.Run(context.Background(), append([]string{"y"}, strings.Fields(args)...)); err != nil {
+				t.Errorf("%s: %v", args, err)
+			}
+			got[i] = out.String()
+		}
+		if got[0] != got[1] || got[0] == "" {
+			t.Errorf("%s: %q, and %s: %q", pair[0], got[0], pair[1], got[1])
+		}
 	}
 }
 
