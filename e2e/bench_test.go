@@ -229,7 +229,7 @@ func grow(t *testing.T, b *box, tools, records int) {
 			t.Fatal(err)
 		}
 	}
-	numbers, _, err := st.Segments()
+	numbers, err := st.Segments()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,11 +62,15 @@ func prune(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	notes, err := trusted(k, c)
+	trusted, err := trail.TrustedKeys(k.Store, nil)
 	if err != nil {
 		return err
 	}
-	p, err := trail.Prune(ctx, k.Trail, first, notes.Trusted)
+	notes, err := trail.Load(k.Store, trusted, false)
+	if err != nil {
+		return err
+	}
+	p, err := trail.Prune(ctx, k.Trail, first, notes)
 	if err != nil {
 		return err
 	}

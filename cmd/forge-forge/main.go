@@ -141,6 +141,7 @@ func (f *forging) register(ctx context.Context, old *registry.Entry) error {
 	details := map[string]any{
 		"scope": f.place.Scope, "runtime": f.tool.Runtime,
 		"schema_sha256": wire.Sum(f.tool.InputSchema.Bytes()), "capabilities": f.tool.Meta.Capabilities,
+		"lowered_sha256": wire.Sum(f.ledger.Lowered.Bytes()),
 	}
 	rec := trail.Record{Event: trail.Created, Tool: string(f.tool.Name), Digest: f.tool.Digest, Details: details}
 	f.ledger.Version = 1

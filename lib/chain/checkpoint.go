@@ -1,6 +1,8 @@
 package chain
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +76,22 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 // form of the note package. Chance comes from random.
 func NewKey(random io.Reader, name string) (private, public string, err error) {
 	return note.GenerateKey(random, name)
+}
+
+// Public returns the public half of a private key, both in the text form of the
+// note package.
+func Public(private string) (string, error) {
+	if _, err := note.NewSigner(private); err != nil {
+		return "", err
+	}
+	// PRIVATE+KEY+name+hash+base64 of the algorithm, one byte, and the seed
+	fields := strings.SplitN(private, "+", 5)
+	seed, err := base64.StdEncoding.DecodeString(fields[4])
+	if err != nil {
+		return "", err
+	}
+	key := ed25519.NewKeyFromSeed(seed[1:])
+	return note.NewEd25519VerifierKey(fields[2], key.Public().(ed25519.PublicKey))
 }
 
 // Sign returns a checkpoint as a signed note.

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -96,35 +98,62 @@ func (s *Store) Segment(n int) string {
 // NextSegment is where segment n stands until the one before it has ended.
 func (s *Store) NextSegment(n int) string { return s.Segment(n) + ".tmp" }
 
-// Segments lists the numbers of the chain's segments, rising; pending is that of
-// one that stands at NextSegment, 0 for none. There is no directory to a store
-// that never recorded anything: then the error is fs.ErrNotExist.
-func (s *Store) Segments() (numbers []int, pending int, err error) {
+// Segments lists the numbers of the chain's segments, rising. There is no
+// directory to a store that never recorded anything: then the error is
+// fs.ErrNotExist.
+func (s *Store) Segments() (numbers []int, err error) {
 	entries, err := os.ReadDir(s.Audit())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
+		return nil, err
 	}
 	if err != nil {
-		return nil, 0, ioError(err)
+		return nil, ioError(err)
 	}
 	for _, e := range entries {
-		var n int
-		if _, err := fmt.Sscanf(e.Name(), "audit-%06d.jsonl", &n); err != nil || n < 1 {
-			continue
-		}
-		switch e.Name() {
-		case filepath.Base(s.Segment(n)):
+		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "audit-"), ".jsonl")
+		if n, err := strconv.Atoi(digits); err == nil && n > 0 && e.Name() == filepath.Base(s.Segment(n)) {
 			numbers = append(numbers, n)
-		case filepath.Base(s.NextSegment(n)):
-			pending = n
 		}
 	}
 	slices.Sort(numbers)
-	return numbers, pending, nil
+	return numbers, nil
+}
+
+// List returns the paths of a directory's files whose names end in suffix, by
+// name; none where there is no directory. A link in its place, and one that
+// cannot be read, is an error of kind io_error: what is not seen is not taken
+// for what is not there.
+func List(dir, suffix string) ([]string, error) {
+	fi, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, ioError(err)
+	}
+	if !fi.IsDir() {
+		return nil, fail.New(fail.IOError, "", "%q: not a directory", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, ioError(err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), suffix) && !strings.HasPrefix(e.Name(), ".") {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
 }
 
 // AuditFile is a file of the chain's directory: id, lock, FAILED.
 func (s *Store) AuditFile(name string) string { return filepath.Join(s.Audit(), name) }
+
+// PrunedFile keeps what the segments before n recorded of definitions.
+func (s *Store) PrunedFile(n int) string {
+	return filepath.Join(s.Audit(), fmt.Sprintf("pruned-%06d.json", n))
+}
 
 // Checkpoints is the directory of the signed notes about the chain.
 func (s *Store) Checkpoints() string { return filepath.Join(s.Audit(), "checkpoints") }

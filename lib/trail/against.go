@@ -1,10 +1,14 @@
 package trail
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"forge/lib/chain"
@@ -13,23 +17,34 @@ import (
 	"forge/lib/wire"
 )
 
-// storeFacts is what the store is held against: the digests that were recorded,
-// and the runs with the hash of their manifests.
+// storeFacts is what the store is held against: the definitions that were
+// recorded, and the runs with the hash of their manifests.
 type storeFacts struct {
-	digests map[string]bool
-	runs    map[runID]string // manifest_sha256 of forge.called
-	pruned  bool             // those before may be gone
+	Definitions map[string]definition `json:"definitions"` // by digest
+
+	runs   map[runID]string // manifest_sha256 of forge.called
+	pruned bool             // those of before are gone
+}
+
+// definition is what the chain says last of one digest.
+type definition struct {
+	Seq     uint64 `json:"seq"` // of its first record
+	Version int64  `json:"version"`
+	Lowered string `json:"lowered_sha256,omitempty"` // of the document that enforces its schema
 }
 
 func newStoreFacts() *storeFacts {
-	return &storeFacts{digests: map[string]bool{}, runs: map[runID]string{}}
+	return &storeFacts{Definitions: map[string]definition{}, runs: map[runID]string{}}
 }
 
 func (s *storeFacts) see(ev Event, after []byte, l *chain.Line) {
 	switch ev {
 	case Created, Replaced, Adopted, Promoted:
-		if d, ok := memberOf(l.Payload, "digest"); ok {
-			s.digests[d] = true
+		digest, ok := memberOf(l.Payload, "digest")
+		d, has := detailsOf[definition](l.Payload)
+		if ok && has {
+			d.Seq = l.Seq
+			s.define(digest, d)
 		}
 	case Called:
 		run, ok := runOf(after)
@@ -45,16 +60,41 @@ func (s *storeFacts) see(ev Event, after []byte, l *chain.Line) {
 	}
 }
 
+// define takes over what a record says of a definition.
+func (s *storeFacts) define(digest string, d definition) {
+	old, known := s.Definitions[digest]
+	if known {
+		d.Seq = min(d.Seq, old.Seq)
+		d.Version = max(d.Version, old.Version)
+		if d.Lowered == "" {
+			d.Lowered = old.Lowered
+		}
+	}
+	s.Definitions[digest] = d
+}
+
 func (s *storeFacts) join(t *storeFacts) {
 	if t.pruned {
 		clear(s.runs)
 	}
-	for d := range t.digests {
-		s.digests[d] = true
+	for digest, d := range t.Definitions {
+		s.define(digest, d)
 	}
 	for run, sum := range t.runs {
 		s.runs[run] = sum
 	}
+}
+
+// before is what Prune keeps of the definitions that were recorded up to seq.
+func (s *storeFacts) before(seq uint64) ([]byte, error) {
+	kept := newStoreFacts()
+	for digest, d := range s.Definitions {
+		if d.Seq <= seq {
+			kept.Definitions[digest] = d
+		}
+	}
+	b, err := wire.Encode(kept)
+	return append(b, '\n'), err
 }
 
 // memberOf reads a string member of a payload by its fixed form; our own members
@@ -67,33 +107,105 @@ func memberOf(payload []byte, name string) (string, bool) {
 
 // store holds the ledger, the user scope's and the sessions' tools and the run
 // manifests against the chain. The first that does not fit is tampering.
-func (r *Report) store(st *store.Store, facts *storeFacts) error {
-	bad := func(format string, path string) {
-		r.Verdict, r.Reason = Tampered, "store"
-		r.Text = strings.ReplaceAll(format, "%", path)
+func (r *Report) store(st *store.Store, w *walker) error {
+	r.stored = w.facts.store
+	for _, check := range []func(*store.Store, *walker) error{r.pruned, r.ledger, r.tools, r.manifests} {
+		if err := check(st, w); err != nil || r.Verdict == Tampered {
+			return err
+		}
 	}
-	ledger, err := os.ReadDir(st.LedgerDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail.New(fail.IOError, "", "%w", err)
+	return nil
+}
+
+// unstored makes it the finding that a file is not what the chain says.
+func (r *Report) unstored(path, how string) {
+	r.Verdict, r.Reason = Tampered, Unstored
+	r.Text = path + ": store: " + how
+}
+
+// pruned takes in what the segments that are gone recorded.
+func (r *Report) pruned(st *store.Store, w *walker) error {
+	if w.from.Segment == 1 {
+		return nil
 	}
-	for _, e := range ledger {
-		if digest, ok := strings.CutSuffix(e.Name(), ".json"); ok && !facts.digests[digest] && !strings.HasPrefix(e.Name(), ".") {
-			bad("%: the chain has no record of this definition", st.Ledger(digest))
+	for _, p := range w.facts.pruned {
+		if p.First != w.from.Segment {
+			continue
+		}
+		path := st.PrunedFile(p.First)
+		b, err := store.ReadFile(path, wire.File.Size)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err != nil || wire.Sum(b) != p.Digests {
+			r.unstored(path, "not the file that audit.pruned names")
+			return nil
+		}
+		kept := newStoreFacts()
+		if err := json.Unmarshal(b, kept); err != nil {
+			return fail.New(fail.IOError, "", "%s: %w", path, err)
+		}
+		r.stored.join(kept)
+	}
+	return nil
+}
+
+// ledger holds each entry against the records of its definition.
+func (r *Report) ledger(st *store.Store, _ *walker) error {
+	paths, err := store.List(st.LedgerDir(), ".json")
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, path := range paths {
+		digest := strings.TrimSuffix(filepath.Base(path), ".json")
+		there[digest] = true
+		want, known := r.stored.Definitions[digest]
+		if !known {
+			r.unstored(path, "the chain has no record of this definition")
+			return nil
+		}
+		b, err := store.ReadFile(path, wire.File.Size)
+		if err != nil {
+			return err
+		}
+		var entry struct {
+			Version int64           `json:"version"`
+			Lowered json.RawMessage `json:"lowered"`
+		}
+		switch err := json.Unmarshal(b, &entry); {
+		case err != nil:
+			r.unstored(path, "not an entry")
+		case want.Lowered != "" && wire.Sum(entry.Lowered) != want.Lowered:
+			r.unstored(path, "the document that enforces the schema is not the one that was recorded")
+		case want.Version > 0 && entry.Version > want.Version:
+			r.unstored(path, fmt.Sprintf("version %d, and the chain knows %d", entry.Version, want.Version))
+		}
+		if r.Verdict == Tampered {
 			return nil
 		}
 	}
-	if err := r.tools(st, bad); err != nil || r.Verdict != Intact {
-		return err
+	for _, digest := range slices.Sorted(maps.Keys(r.stored.Definitions)) {
+		if !there[digest] {
+			r.warn("%s: not there, and the definition was recorded; it does not run", st.Ledger(digest))
+		}
 	}
-	for run, sum := range facts.runs {
+	return nil
+}
+
+// manifests holds each to the hash that was recorded.
+func (r *Report) manifests(st *store.Store, _ *walker) error {
+	for run, sum := range r.stored.runs {
 		path := filepath.Join(st.Run(run.String()), "run_manifest.json")
 		b, err := store.ReadFile(path, wire.File.Size)
 		switch {
-		case err != nil:
-			bad("%: the manifest of a recorded run is gone", path)
+		case errors.Is(err, fs.ErrNotExist):
+			r.unstored(path, "the manifest of a recorded run is gone")
 			return nil
+		case err != nil:
+			return err
 		case wire.Sum(b) != sum:
-			bad("%: the manifest is not the one that was recorded", path)
+			r.unstored(path, "the manifest is not the one that was recorded")
 			return nil
 		}
 	}
@@ -102,20 +214,21 @@ func (r *Report) store(st *store.Store, facts *storeFacts) error {
 
 // tools holds every tool file of the store to its own digest, and warns of those
 // that the ledger does not know.
-func (r *Report) tools(st *store.Store, bad func(format, path string)) error {
+func (r *Report) tools(st *store.Store, _ *walker) error {
 	return filepath.WalkDir(st.Root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // not there, or not ours to read
-		}
 		rel, _ := filepath.Rel(st.Root, path)
-		if d.IsDir() {
-			switch top, _, _ := strings.Cut(rel, string(filepath.Separator)); top {
-			case ".", "tools", "sessions":
-				return nil
+		top, _, _ := strings.Cut(rel, string(filepath.Separator))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case top != "." && top != "tools" && top != "sessions":
+			if d.IsDir() {
+				return filepath.SkipDir
 			}
-			return filepath.SkipDir
-		}
-		if filepath.Base(filepath.Dir(path)) != "tools" || !strings.HasSuffix(path, ".json") || strings.HasPrefix(d.Name(), ".") {
+			return nil
+		case err != nil:
+			return fail.New(fail.IOError, "", "%w", err)
+		case d.IsDir() || filepath.Base(filepath.Dir(path)) != "tools" || !strings.HasSuffix(path, ".json") || strings.HasPrefix(d.Name(), "."):
 			return nil
 		}
 		b, err := store.ReadFile(path, wire.File.Size)
@@ -124,7 +237,7 @@ func (r *Report) tools(st *store.Store, bad func(format, path string)) error {
 		}
 		digest, ok := wire.Sealed(b)
 		if !ok {
-			bad("%: the digest does not fit", path)
+			r.unstored(path, "the digest does not fit")
 			return fs.SkipAll
 		}
 		if _, err := os.Lstat(st.Ledger(digest)); err != nil {

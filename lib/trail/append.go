@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,24 +50,23 @@ func (t *Trail) Append(ctx context.Context, recs ...Record) (uint64, error) {
 	f, seq, err := t.write(ctx, recs)
 	if err == nil {
 		defer f.Close()
-		if err = unix.Fdatasync(int(f.Fd())); err == nil {
+		if err = t.sync(f); err == nil {
 			return seq, nil
 		}
-		err = syncError{fail.New(fail.AuditUnavailable, "forge-audit recover", "sync %s: %w: whether the record is on the disk is not known", f.Name(), err)}
 	}
-	if _, ok := errors.AsType[syncError](err); ok {
-		// The kernel may have dropped the pages: what is on the disk is
-		// unknown, and a second sync would lie.
-		t.st.WriteFile(t.st.AuditFile("FAILED"), fmt.Appendf(nil, "fdatasync: %s\n", err), store.Synced)
-	}
+	return 0, refusal(err)
+}
+
+// refusal gives an error of the trail its kind.
+func refusal(err error) error {
 	switch k := fail.KindOf(err); {
 	case k == fail.BadInput: // too long
-		return 0, fmt.Errorf("trail: %w", err)
+		return fmt.Errorf("trail: %w", err)
 	case k == fail.Busy, errors.Is(err, context.Canceled):
-		return 0, refused{fmt.Errorf("trail: %w", err)}
+		return refused{fmt.Errorf("trail: %w", err)}
 	}
 	e := fail.Of(err)
-	return 0, refused{&fail.Error{Kind: fail.AuditUnavailable, Message: "trail: " + e.Message, Hint: e.Hint, Details: e.Details, Err: err}}
+	return refused{&fail.Error{Kind: fail.AuditUnavailable, Message: "trail: " + e.Message, Hint: e.Hint, Details: e.Details, Err: err}}
 }
 
 // ErrRefused is what every error of Append is: to append the refusal that
@@ -93,7 +91,15 @@ func (t *Trail) write(ctx context.Context, recs []Record) (*os.File, uint64, err
 	}
 	s, err := t.newest()
 	if err == nil && s.size >= t.SegmentBytes {
-		s, err = t.rotate(s)
+		var next *segment
+		switch next, err = t.rotate(s); {
+		case err == nil:
+			s = next
+		case allEnds(recs) && noSpace(err) && !s.head.rotate: // they fit in what was reserved
+			err = nil
+		default:
+			s.f.Close()
+		}
 	}
 	if err != nil {
 		return nil, 0, err
@@ -123,20 +129,11 @@ func (s *segment) extend(t *Trail, recs []Record) error {
 	if err := s.reserve(int64(len(out))); err != nil && !allEnds(recs) {
 		return err
 	}
-	n, err := s.f.Write(out)
-	if n == len(out) && err == nil {
-		s.head, s.size = h, s.size+int64(n)
-		return nil
+	if err := s.append(out); err != nil {
+		return err
 	}
-	if err == nil {
-		err = io.ErrShortWrite
-	}
-	if n > 0 {
-		// Nothing was acknowledged and the lock is ours: take it back. Where
-		// that is refused (chattr +a) the next writer heals it.
-		s.f.Truncate(s.size)
-	}
-	return err
+	s.head, s.size = h, s.size+int64(len(out))
+	return nil
 }
 
 // lines returns the lines of records that follow a head, and the head after
@@ -158,13 +155,36 @@ func (t *Trail) lines(h head, recs []Record) (out []byte, after head, err error)
 	return out, after, nil
 }
 
+// allEnds says whether records only end what has begun.
 func allEnds(recs []Record) bool {
 	for _, r := range recs {
-		if r.Event != Called && r.Event != TornEvent {
+		if r.Event != Called && r.Event != TornEvent && (r.Event != Refused || r.Run == "") {
 			return false
 		}
 	}
 	return true
+}
+
+func noSpace(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// sync brings a file or directory of the chain to the disk. Where that fails the
+// kernel may have dropped the pages: what is on the disk is not known, and a
+// second sync would lie. So nothing is appended from then on, see Recover.
+func (t *Trail) sync(f *os.File) error {
+	err := retry(func() error { return unix.Fdatasync(int(f.Fd())) })
+	if err == nil {
+		return nil
+	}
+	// As little as can be asked of a disk that fails: a name; else a mode that
+	// no writer takes.
+	mark, markErr := os.OpenFile(t.st.AuditFile("FAILED"), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if markErr == nil {
+		fmt.Fprintf(mark, "sync %s: %s\n", f.Name(), err)
+		mark.Close()
+	} else if !errors.Is(markErr, unix.ELOOP) {
+		f.Chmod(0o400)
+	}
+	return fail.New(fail.AuditUnavailable, "forge-audit recover", "sync %s: %w: whether the record is on the disk is not known", f.Name(), err)
 }
 
 const (
@@ -182,8 +202,7 @@ func (s *segment) reserve(n int64) error {
 		return nil
 	}
 	err := retry(func() error { return unix.Fallocate(int(s.f.Fd()), unix.FALLOC_FL_KEEP_SIZE, s.size, n+reserveAhead) })
-	switch {
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	if noSpace(err) {
 		return fail.New(fail.AuditUnavailable, "free space on the file system of "+filepath.Dir(s.f.Name()), "reserve space for the trail: %w", err)
 	}
 	return nil

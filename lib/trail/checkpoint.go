@@ -45,7 +45,10 @@ func NewKey(st *store.Store, name string) (public string, err error) {
 // Errors: trust_missing, io_error for one that others may read.
 func SigningKey(st *store.Store, path string) (private string, err error) {
 	if path == "" {
-		names, _ := filepath.Glob(filepath.Join(st.Keys(), "*.key"))
+		names, err := store.List(st.Keys(), ".key")
+		if err != nil {
+			return "", err
+		}
 		newest := func(a, b string) int {
 			fa, erra := os.Stat(a)
 			fb, errb := os.Stat(b)
@@ -77,11 +80,14 @@ func readKey(path string) (string, error) {
 // TrustedKeys returns the public keys of the store and of further files.
 func TrustedKeys(st *store.Store, files []string) ([]string, error) {
 	var out []string
-	var all []string
+	var own []string
 	if st != nil {
-		all, _ = filepath.Glob(filepath.Join(st.Keys(), "*.pub"))
+		var err error
+		if own, err = store.List(st.Keys(), ".pub"); err != nil {
+			return nil, err
+		}
 	}
-	for _, path := range append(all, files...) {
+	for _, path := range append(own, files...) {
 		key, err := readKey(path)
 		if err != nil {
 			return nil, err
@@ -103,24 +109,57 @@ type Notes struct {
 	Broken  string // the first note whose signature by a trusted key does not fit
 }
 
-// Load reads the store's checkpoints, and further notes, under trusted keys.
-func Load(st *store.Store, keys []string, more ...[]byte) (Notes, error) {
-	var n Notes
-	names, _ := filepath.Glob(filepath.Join(st.Checkpoints(), "*.note"))
-	for _, path := range names {
+// Load reads the store's checkpoints under trusted keys. With newest it stops at
+// the newest that one of them signed, and beside it loads the one that stands
+// where the first segment begins: what Options.SinceCheckpoint needs, however
+// many there are.
+func Load(st *store.Store, keys []string, newest bool) (n Notes, err error) {
+	paths, err := store.List(st.Checkpoints(), ".note")
+	if err != nil {
+		return n, err
+	}
+	begin := uint64(0)
+	if newest {
+		if begin, err = beginning(st); err != nil {
+			return n, err
+		}
+	}
+	slices.Reverse(paths) // by seq, the newest first
+	for _, path := range paths {
+		if seq, _, ok := noteName(path); newest && len(n.Trusted) > 0 && !(ok && seq == begin) {
+			continue
+		}
 		b, err := store.ReadFile(path, maxKey)
+		if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
+			continue
+		}
 		if err != nil {
 			return n, err
 		}
-		n.add(b, keys, path)
-	}
-	for i, b := range more {
-		n.add(b, keys, fmt.Sprintf("witnessed note %d", i+1))
+		n.Add(b, keys, path)
 	}
 	return n, nil
 }
 
-func (n *Notes) add(msg []byte, keys []string, where string) {
+// beginning is the seq before that of the chain's first line, 0 where nothing
+// was pruned.
+func beginning(st *store.Store) (uint64, error) {
+	numbers, err := st.Segments()
+	if err != nil || len(numbers) == 0 || numbers[0] == 1 {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return 0, err
+	}
+	l, err := firstLine(st, numbers[0])
+	if errors.Is(err, fs.ErrNotExist) || l.Seq == 0 {
+		return 0, nil
+	}
+	return l.Seq - 1, err
+}
+
+// Add opens a note under trusted keys; where is told if it was altered.
+func (n *Notes) Add(msg []byte, keys []string, where string) {
 	s, err := chain.OpenNote(msg, keys)
 	if err == nil {
 		n.Trusted = append(n.Trusted, s)
@@ -131,6 +170,13 @@ func (n *Notes) add(msg []byte, keys []string, where string) {
 	} else if n.Broken == "" {
 		n.Broken = fmt.Sprintf("%s: %s", where, err)
 	}
+}
+
+// noteName reads the name of a note's file: seq and key.
+func noteName(path string) (seq uint64, key string, ok bool) {
+	digits, key, ok := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".note"), "-")
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, key, ok && err == nil
 }
 
 // Checkpoint verifies the chain from the last checkpoint of a key on, by reading
@@ -144,29 +190,46 @@ func Checkpoint(ctx context.Context, t *Trail, private string) (*chain.Checkpoin
 	if err != nil {
 		return nil, nil, fail.New(fail.TrustMissing, "forge-audit keygen makes one", "the key does not sign: %w", err)
 	}
+	public, err := chain.Public(private)
+	if err != nil {
+		return nil, nil, fail.New(fail.TrustMissing, "forge-audit keygen makes one", "the key does not sign: %w", err)
+	}
 	keys, err := TrustedKeys(st, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	notes, err := Load(st, keys)
+	if !slices.Contains(keys, public) {
+		keys = append(keys, public)
+	}
+	notes, err := Load(st, keys, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := Load(st, []string{public}, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	if notes.Broken != "" {
 		return nil, nil, fail.New(fail.Tampered, "forge-audit verify", "a checkpoint was altered: %s", notes.Broken)
 	}
-	if _, err := os.Lstat(st.AuditFile("FAILED")); err == nil {
-		return nil, nil, fail.New(fail.AuditUnavailable, "forge-audit recover", "what is on the disk is not known (%s exists)", st.AuditFile("FAILED"))
-	}
-	r, err := Verify(st, Options{SinceCheckpoint: true, Notes: notes.Trusted})
+	r, err := Verify(st, Options{
+		SinceCheckpoint: true, Notes: append(notes.Trusted, own.Trusted...),
+		AllNotes: func() ([]chain.Signed, error) {
+			all, err := Load(st, keys, false)
+			return all.Trusted, err
+		},
+	})
 	if err == nil {
 		err = r.Err()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	last := lastSigned(st, signer.Name())
-	if r.Head.Seq <= last || r.Head.Seq == last+1 && headIs(st, r.Head, CheckpointEvent) {
+	last := uint64(0) // that this key signed
+	for _, n := range own.Trusted {
+		last = max(last, n.Seq)
+	}
+	if r.Head.Seq == last || r.Head.Seq == last+1 && headIs(st, r.Head, CheckpointEvent) {
 		return nil, nil, nil
 	}
 	id, err := store.ReadFile(st.AuditFile("id"), 1<<10)
@@ -186,19 +249,6 @@ func Checkpoint(ctx context.Context, t *Trail, private string) (*chain.Checkpoin
 	return &c, msg, err
 }
 
-// lastSigned is the highest seq that a key signed here, by the names of the
-// notes: a key may sign that is not trusted here.
-func lastSigned(st *store.Store, key string) (last uint64) {
-	names, _ := filepath.Glob(filepath.Join(st.Checkpoints(), "*-"+key+".note"))
-	for _, n := range names {
-		seq, name, _ := strings.Cut(strings.TrimSuffix(filepath.Base(n), ".note"), "-")
-		if v, err := strconv.ParseUint(seq, 10, 64); err == nil && name == key {
-			last = max(last, v)
-		}
-	}
-	return last
-}
-
 // headIs says whether the last line is a record of that event.
 func headIs(st *store.Store, h Head, ev Event) bool {
 	l, ok := lineBefore(st, h.Segment, h.End)
@@ -208,7 +258,7 @@ func headIs(st *store.Store, h Head, ev Event) bool {
 // signEnds signs the last line of each closed segment that came after seq: prune
 // wants a checkpoint there.
 func signEnds(st *store.Store, c chain.Checkpoint, private string, seq uint64, current int) error {
-	numbers, _, err := st.Segments()
+	numbers, err := st.Segments()
 	if err != nil {
 		return err
 	}

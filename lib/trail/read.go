@@ -18,7 +18,7 @@ import (
 // follow is set, with those that come until ctx ends. It returns an error of
 // kind tampered at the first line that does not follow.
 func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload []byte, at chain.Place) error) error {
-	numbers, _, err := st.Segments()
+	numbers, err := st.Segments()
 	if err != nil || len(numbers) == 0 {
 		return missingLog(st, errors.Join(err, os.ErrNotExist))
 	}

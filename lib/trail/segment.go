@@ -33,7 +33,7 @@ type segment struct {
 // newest opens the last segment and reads its head. A rotation that a writer
 // did not finish is finished here.
 func (t *Trail) newest() (*segment, error) {
-	numbers, pending, err := t.st.Segments()
+	numbers, err := t.st.Segments()
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +45,8 @@ func (t *Trail) newest() (*segment, error) {
 	next := s.n + 1
 	line, err := store.ReadFile(t.st.NextSegment(next), chain.MaxLine)
 	l, reason := chain.Parse(line)
-	if pending != next || err != nil || reason != "" || l.Prev != s.head.sha || l.Seq != s.head.seq+1 {
+	if err != nil || reason != "" || l.Prev != s.head.sha || l.Seq != s.head.seq+1 {
 		return nil, fail.New(fail.AuditUnavailable, "restore it from a backup", "%s is missing, and %s says that it follows", t.st.Segment(next), s.f.Name())
-	}
-	if s.head.torn != nil {
-		return nil, errDamaged()
 	}
 	if err := t.appear(next); err != nil {
 		return nil, err
@@ -58,28 +55,37 @@ func (t *Trail) newest() (*segment, error) {
 }
 
 func (t *Trail) open(n int) (*segment, error) {
-	path := t.st.Segment(n)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	s, err := t.openAny(n)
 	if err != nil {
 		return nil, err
 	}
-	st, err := safe(f)
-	s := &segment{n: n, f: f, size: st.Size, blocks: st.Blocks}
-	if err == nil {
-		s.head, err = readHead(f, st.Size)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if s.head, err = readHead(s.f, s.size); err != nil {
+		s.f.Close()
+		return nil, fmt.Errorf("%s: %w", s.f.Name(), err)
 	}
 	return s, nil
 }
 
+// openAny opens a segment whose end may not stand.
+func (t *Trail) openAny(n int) (*segment, error) {
+	path := t.st.Segment(n)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := safe(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &segment{n: n, f: f, size: st.Size, blocks: st.Blocks}, nil
+}
+
 // rotate ends a segment and begins the next. The next one's first line is on
 // the disk, under a temporary name, before the line that ends this one: a crash
-// leaves either no rotation or one that newest can finish.
+// leaves either no rotation or one that newest can finish. s is closed where
+// there is a next one.
 func (t *Trail) rotate(s *segment) (*segment, error) {
-	defer s.f.Close()
 	next := s.n + 1
 	end := []Record{{Event: RotateEvent, Details: map[string]any{"next": filepath.Base(t.st.Segment(next))}}}
 	if s.head.torn != nil {
@@ -99,23 +105,37 @@ func (t *Trail) rotate(s *segment) (*segment, error) {
 	if err := t.st.WriteFile(t.st.NextSegment(next), first, store.Synced); err != nil {
 		return nil, err
 	}
-	if n, err := s.f.Write(out); n < len(out) || err != nil {
-		s.f.Truncate(s.size)
-		return nil, errors.Join(err, io.ErrShortWrite)
+	if err := s.append(out); err != nil {
+		return nil, err
 	}
-	if err := unix.Fdatasync(int(s.f.Fd())); err != nil {
-		return nil, syncError{err}
+	s.head = h
+	s.head.rotate = true
+	if err := t.sync(s.f); err != nil {
+		return nil, err
 	}
 	if err := t.appear(next); err != nil {
 		return nil, err
 	}
+	s.f.Close()
 	return t.open(next)
 }
 
-// syncError says that what reached the disk is not known.
-type syncError struct{ error }
-
-func (e syncError) Unwrap() error { return e.error }
+// append writes whole lines, or nothing that counts.
+func (s *segment) append(out []byte) error {
+	n, err := s.f.Write(out)
+	if n == len(out) && err == nil {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrShortWrite
+	}
+	if n > 0 {
+		// Nothing was acknowledged and the lock is ours: take it back. Where
+		// that is refused (chattr +a) the next writer heals it.
+		s.f.Truncate(s.size)
+	}
+	return err
+}
 
 // appear gives a prepared segment its name.
 func (t *Trail) appear(n int) error {
@@ -127,7 +147,7 @@ func (t *Trail) appear(n int) error {
 	if err := os.Rename(t.st.NextSegment(n), t.st.Segment(n)); err != nil {
 		return err
 	}
-	return d.Sync()
+	return t.sync(d)
 }
 
 // safe refuses a segment that another user could have prepared.
@@ -174,8 +194,11 @@ func readHead(f *os.File, size int64) (head, error) {
 	}
 }
 
+// damaged is the cause of what errDamaged returns.
+var damaged = errors.New("the last line does not verify")
+
 func errDamaged() error {
-	return fail.New(fail.AuditUnavailable, "forge-audit verify names the line", "the last line does not verify")
+	return fail.New(fail.AuditUnavailable, "forge-audit verify names the line", "%w", damaged)
 }
 
 // parseHead looks for the head in the last bytes of a segment, which begin at
@@ -213,7 +236,9 @@ func parseHead(buf []byte, from int64) (h head, enough bool, err error) {
 		}
 		h.torn = tornAt(at+int64(nl+1), tail)
 		h.torn.Adopted = true
-		h.seq, h.sha, h.rotate = l.Seq, l.Sha, hasEvent(l.Payload, RotateEvent)
+		// The record that adopts an audit.rotate takes it back: the segment goes
+		// on, and ends another time.
+		h.seq, h.sha, h.rotate = l.Seq, l.Sha, false
 	}
 	return h, true, nil
 }
@@ -266,16 +291,16 @@ func (t *Trail) ready() error {
 		}
 		return err == nil, err
 	}
-	dir, err := os.Lstat(t.st.Audit())
+	mode, err := safeDir(t.st.Audit())
 	if err != nil {
 		return err
 	}
-	if !dir.IsDir() || dir.Mode().Perm()&0o077 != 0 {
-		return fail.New(fail.AuditUnavailable, "chmod 700 "+t.st.Audit(), "%s: mode %04o, want a directory of 0700", t.st.Audit(), dir.Mode().Perm())
+	if mode&0o077 != 0 {
+		return fail.New(fail.AuditUnavailable, "chmod 700 "+t.st.Audit(), "%s: mode %04o, want 0700", t.st.Audit(), mode)
 	}
 	failed, err1 := exists(t.st.AuditFile("FAILED"))
 	id, err2 := exists(t.st.AuditFile("id"))
-	numbers, _, err3 := t.st.Segments()
+	numbers, err3 := t.st.Segments()
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
@@ -293,10 +318,36 @@ func (t *Trail) ready() error {
 	case id:
 		return fail.New(fail.AuditUnavailable, "restore it from a backup", "%s is missing", t.st.Segment(1))
 	}
-	if recorded, err := filepath.Glob(filepath.Join(t.st.LedgerDir(), "*.json")); err == nil && len(recorded) > 0 {
-		return fail.New(fail.AuditUnavailable, "restore "+t.st.Audit()+" from a backup", "the chain is gone, and the ledger is not empty")
+	if err := ledgerEmpty(t.st); err != nil {
+		return err
 	}
 	return t.genesis()
+}
+
+// ledgerEmpty refuses to begin a chain where there was one.
+func ledgerEmpty(st *store.Store) error {
+	recorded, err := store.List(st.LedgerDir(), ".json")
+	if err == nil && len(recorded) > 0 {
+		err = fail.New(fail.AuditUnavailable, "restore "+st.Audit()+" from a backup", "the chain is gone, and the ledger is not empty")
+	}
+	return err
+}
+
+// safeDir returns the permissions of a directory of the chain, and refuses one
+// that another could exchange.
+func safeDir(path string) (mode uint32, err error) {
+	var st unix.Stat_t
+	switch err := unix.Lstat(path, &st); {
+	case errors.Is(err, unix.ENOENT):
+		return 0, fs.ErrNotExist
+	case err != nil:
+		return 0, fail.New(fail.IOError, "", "%s: %w", path, err)
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return 0, fail.New(fail.IOError, "", "%s: not a directory", path)
+	case int(st.Uid) != os.Geteuid():
+		return 0, fail.New(fail.IOError, "", "%s: owned by uid %d, and you are uid %d", path, st.Uid, os.Geteuid())
+	}
+	return st.Mode & 0o777, nil
 }
 
 // genesis writes the first line and then its name: a crash in between is healed
@@ -319,7 +370,7 @@ func (t *Trail) genesis() error {
 
 // identify writes the chain's id from its first line.
 func (t *Trail) identify() error {
-	f, err := os.Open(t.st.Segment(1))
+	f, _, err := openSegment(t.st, 1)
 	if err != nil {
 		return err
 	}

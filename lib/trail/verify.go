@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +39,11 @@ type Report struct {
 	Trust      []Trust      `json:"trust"`
 	Warnings   []string     `json:"warnings"`
 	MS         int64        `json:"ms"`
+
+	dir      string // of the trail
+	headGone bool   // its first segments are pruned
+	compared []chain.Signed
+	stored   *storeFacts // with Options.Store
 }
 
 // Bad is the place of the first bad line.
@@ -77,35 +84,51 @@ const Untrusted = "truncation and whole rewrite not checked (no checkpoint)"
 // Options say how Verify works; the zero Options walk everything.
 type Options struct {
 	Strict          bool           // hold each payload to strict JSON, too
-	SinceCheckpoint bool           // begin after the newest checkpoint, if it fits
+	SinceCheckpoint bool           // begin after the newest checkpoint, if all fit
 	Notes           []chain.Signed // checkpoints by trusted keys
 	Store           bool           // hold ledger, tools and runs against the chain
 	Workers         int            // 0: as many as there are processors, at most 4
 	Progress        func(done, total int64)
+
+	// AllNotes, when set, returns more of Notes, for a walk over the whole.
+	AllNotes func() ([]chain.Signed, error)
 }
 
 // Verify walks the chain of st. Errors mean that nothing could be told:
 // not_found where there is no chain, io_error where it cannot be read safely.
 func Verify(st *store.Store, o Options) (*Report, error) {
 	began := time.Now()
-	log, err := snapshot(st)
-	if errors.Is(err, fs.ErrNotExist) && len(o.Notes) > 0 {
-		return gone(o.Notes), nil
+	r, err := verify(st, &o)
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 3; try++ { // pruned meanwhile
+		r, err = verify(st, &o)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(o.Notes) > 0:
+		r = gone(o.Notes)
+	case err != nil:
 		return nil, missingLog(st, err)
-	}
-	var r *Report
-	if o.SinceCheckpoint && !o.Store { // the store is held against all of it
-		r = since(st, log, o)
-	}
-	if r == nil {
-		if r, err = whole(st, log, o); err != nil {
-			return nil, err
-		}
 	}
 	r.MS = time.Since(began).Milliseconds()
 	return r, nil
+}
+
+func verify(st *store.Store, o *Options) (*Report, error) {
+	log, err := snapshot(st)
+	if err != nil {
+		return nil, err
+	}
+	if o.SinceCheckpoint && !o.Store { // the store is held against all of it
+		if r := since(st, log, *o); r != nil {
+			return r, nil
+		}
+	}
+	if o.AllNotes != nil {
+		if o.Notes, err = o.AllNotes(); err != nil {
+			return nil, err
+		}
+		o.AllNotes = nil
+	}
+	return whole(st, log, *o)
 }
 
 // logFiles is the chain's files and their sizes at one moment, taken while
@@ -113,12 +136,13 @@ func Verify(st *store.Store, o Options) (*Report, error) {
 type logFiles struct {
 	numbers []int
 	sizes   []int64
-	pending int // the number of a segment that waits to appear, 0 for none
 	total   int64
+	mode    uint32 // of the directory
 }
 
 func snapshot(st *store.Store) (*logFiles, error) {
-	if _, err := os.Lstat(st.Audit()); err != nil {
+	mode, err := safeDir(st.Audit())
+	if err != nil {
 		return nil, err
 	}
 	unlock, err := st.Lock(context.Background(), st.AuditFile("lock"), lockWait)
@@ -129,8 +153,8 @@ func snapshot(st *store.Store) (*logFiles, error) {
 	default:
 		defer unlock()
 	}
-	l := &logFiles{}
-	if l.numbers, l.pending, err = st.Segments(); err != nil {
+	l := &logFiles{mode: mode}
+	if l.numbers, err = st.Segments(); err != nil {
 		return nil, err
 	}
 	if len(l.numbers) == 0 {
@@ -155,14 +179,18 @@ func missingLog(st *store.Store, err error) error {
 	if _, idErr := os.Lstat(st.AuditFile("id")); idErr == nil {
 		return fail.New(fail.NotFound, "restore it from a backup", "%s is missing, and audit/id says there was one", st.Segment(1))
 	}
+	if err := ledgerEmpty(st); err != nil {
+		return fail.New(fail.NotFound, fail.Of(err).Hint, "%s", err)
+	}
 	return fail.New(fail.NotFound, "forge or call a tool first", "there is no trail at %s", st.Audit())
 }
 
 // gone is the verdict on a log of which only checkpoints are left.
 func gone(notes []chain.Signed) *Report {
 	r := newReport()
-	last := slices.MaxFunc(notes, func(a, b chain.Signed) int { return int(a.Seq) - int(b.Seq) })
-	r.trust(notes)
+	last := slices.MaxFunc(notes, bySeq)
+	r.compared = notes
+	r.trust()
 	r.bad(&chain.Finding{Reason: chain.Truncated, At: chain.First(1), Missing: last.Seq, Text: "the log is gone, and a checkpoint knows it"})
 	return r
 }
@@ -198,7 +226,6 @@ func newWalker(st *store.Store, o Options, total int64) *walker {
 func whole(st *store.Store, log *logFiles, o Options) (*Report, error) {
 	w := newWalker(st, o, log.total)
 	w.state, w.at = chain.Start, chain.First(log.numbers[0])
-	var headless chain.State
 	if log.numbers[0] != 1 {
 		// What was pruned is not here: begin where the first line says.
 		first, err := firstLine(st, log.numbers[0])
@@ -208,22 +235,25 @@ func whole(st *store.Store, log *logFiles, o Options) (*Report, error) {
 		if first.Seq > 0 {
 			w.state = chain.State{Seq: first.Seq - 1, Sha: first.Prev}
 		}
-		headless = w.state
 	}
+	w.begin, w.from = w.state, w.at
 	bad, err := w.walk(log)
 	if err != nil {
 		return nil, err
 	}
 	r := newReport()
-	r.fill(w, bad)
-	if headless != (chain.State{}) {
-		r.headless(w, headless, log.numbers[0], o.Notes)
+	r.fill(w, log, bad)
+	r.compare(w, o.Notes)
+	if log.numbers[0] != 1 {
+		r.headless(w, log, o.Notes)
 	}
-	r.identity(st, log, o.Notes)
+	if err := r.identity(st, log, o.Notes); err != nil {
+		return nil, err
+	}
 	r.checkpoints(w, o.Notes)
-	r.trust(o.Notes)
-	if o.Store && r.Verdict == Intact {
-		if err := r.store(st, w.facts.store); err != nil {
+	r.trust()
+	if o.Store && r.Verdict != Tampered {
+		if err := r.store(st, w); err != nil {
 			return nil, err
 		}
 	}
@@ -232,16 +262,28 @@ func whole(st *store.Store, log *logFiles, o Options) (*Report, error) {
 
 // walk walks the segments from w.at on and returns the first bad line.
 func (w *walker) walk(log *logFiles) (*chain.Finding, error) {
-	var empty *chain.Finding
+	var other *chain.Finding // beside what a verifier finds
+	found := func(reason chain.Reason, at chain.Place, text string) {
+		if other == nil {
+			other = &chain.Finding{Reason: reason, At: at, Text: text}
+		}
+	}
 	for i, n := range log.numbers {
 		if n < w.at.Segment {
 			continue
 		}
 		if n > w.at.Segment {
+			if w.facts.stray != (chain.Place{}) {
+				found(chain.Link, w.facts.stray, "the segment has ended before it, by audit.rotate")
+			}
 			w.enter(n)
+			w.facts.last = ""
+			if text := seam(w.st, log, i); text != "" && log.sizes[i] > 0 {
+				found(chain.Link, chain.Place{Segment: n, Line: 1, Seq: w.state.Seq + 1}, text)
+			}
 		}
-		if log.sizes[i] == 0 && empty == nil {
-			empty = &chain.Finding{Reason: chain.EmptySegment, At: chain.Place{Segment: n, Line: 1, Seq: w.state.Seq + 1}, Text: "the segment is empty"}
+		if log.sizes[i] == 0 {
+			found(chain.EmptySegment, chain.Place{Segment: n, Line: 1, Seq: w.state.Seq + 1}, "the segment is empty")
 		}
 		f, _, err := openSegment(w.st, n)
 		if err != nil {
@@ -254,13 +296,45 @@ func (w *walker) walk(log *logFiles) (*chain.Finding, error) {
 		}
 	}
 	bad := w.end()
-	if bad == nil || empty != nil && bad.At.Segment > empty.At.Segment {
-		bad = empty
+	if w.facts.stray != (chain.Place{}) {
+		found(chain.Link, w.facts.stray, "the segment has ended before it, by audit.rotate")
+	}
+	if bad == nil || other != nil && before(other.At, bad.At) {
+		bad = other
 	}
 	if bad == nil && w.facts.last == RotateEvent {
 		bad = w.dangling(log)
 	}
 	return bad, nil
+}
+
+func before(a, b chain.Place) bool {
+	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Line, b.Line)) < 0
+}
+
+// seam says what is wrong between the ith segment and the one before it, "" for
+// nothing: names are not hashed, so each end names what follows, and each
+// beginning itself.
+func seam(st *store.Store, log *logFiles, i int) string {
+	a, b := log.numbers[i-1], log.numbers[i]
+	if b != a+1 {
+		return fmt.Sprintf("%s is not there", SegmentName(a+1))
+	}
+	end, ok := lineBefore(st, a, log.sizes[i-1])
+	d, has := detailsOf[struct {
+		Next string `json:"next"`
+	}](end.Payload)
+	if !ok || !has || !hasEvent(end.Payload, RotateEvent) || d.Next != SegmentName(b) {
+		return "the segment before it does not end in an audit.rotate that names it"
+	}
+	begin, err := firstLine(st, b)
+	n, has := detailsOf[struct {
+		Segment int `json:"segment"`
+	}](begin.Payload)
+	if err != nil || !has || !hasEvent(begin.Payload, SegmentEvent) || n.Segment != b {
+		return "it does not begin with an audit.segment that names it"
+	}
+	return ""
 }
 
 // enter goes on with segment n, whose lines are counted anew.
@@ -296,11 +370,9 @@ func (w *walker) end() *chain.Finding {
 func (w *walker) dangling(log *logFiles) *chain.Finding {
 	at := chain.First(w.at.Segment + 1)
 	at.Seq = w.state.Seq + 1
-	if log.pending == at.Segment {
-		b, err := store.ReadFile(w.st.NextSegment(at.Segment), chain.MaxLine)
-		if l, reason := chain.Parse(b); err == nil && reason == "" && l.Prev == w.state.Sha && l.Seq == at.Seq {
-			return &chain.Finding{Reason: chain.RotationIncomplete, At: at, Text: "a writer stopped between two segments; the next record goes on"}
-		}
+	b, err := store.ReadFile(w.st.NextSegment(at.Segment), chain.MaxLine)
+	if l, reason := chain.Parse(b); err == nil && reason == "" && l.Prev == w.state.Sha && l.Seq == at.Seq {
+		return &chain.Finding{Reason: chain.RotationIncomplete, At: at, Text: "a writer stopped between two segments; the next record goes on"}
 	}
 	return &chain.Finding{Reason: chain.Truncated, At: at, Text: "the segment that audit.rotate names is gone"}
 }
@@ -325,34 +397,48 @@ func firstLine(st *store.Store, n int) (chain.Line, error) {
 }
 
 // fill takes over what a walk found.
-func (r *Report) fill(w *walker, bad *chain.Finding) {
+func (r *Report) fill(w *walker, log *logFiles, bad *chain.Finding) {
+	if log.mode&0o077 != 0 {
+		r.warn("%s has mode %04o, want 0700", w.st.Audit(), log.mode)
+	}
+	r.dir, r.headGone = w.st.Audit(), w.from.Segment > 1 && w.from.Offset == 0
 	r.Head = Head{w.state.Seq, w.state.Sha.String(), w.at.Segment, w.at.Offset}
 	r.Entries, r.Bytes = w.entries, w.bytes
+	place := func(p chain.Place) string {
+		if p.Segment == w.from.Segment && w.from.Offset > 0 { // lines were counted from there
+			return fmt.Sprintf("%s, byte %d", SegmentName(p.Segment), p.Offset)
+		}
+		return fmt.Sprintf("%s:%d", SegmentName(p.Segment), p.Line)
+	}
 	for _, p := range w.torn {
 		how := "was not written whole, and a later record says so"
 		if slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset }) {
 			how = "does not stand, and an operator accepted that (audit.recovered)"
 		}
-		r.warn("%s:%d %s", SegmentName(p.Segment), p.Line, how)
-	}
-	if _, err := os.Lstat(w.st.AuditFile("FAILED")); err == nil {
-		r.warn("a record may not have reached the disk, and nothing is appended until forge-audit recover")
-	}
-	if fi, err := os.Lstat(w.st.Audit()); err == nil && fi.Mode().Perm()&0o077 != 0 {
-		r.warn("%s has mode %04o, want 0700", w.st.Audit(), fi.Mode().Perm())
+		r.warn("%s %s", place(p), how)
 	}
 	for _, p := range w.facts.back {
-		r.warn("clock_back: %s:%d (seq %d) is earlier than the line before", SegmentName(p.Segment), p.Line, p.Seq)
+		r.warn("clock_back: %s (seq %d) is earlier than the line before", place(p), p.Seq)
 	}
 	if p := w.facts.ahead; p != (chain.Place{}) {
-		r.warn("clock_ahead: %s:%d (seq %d) is later than now by more than %s", SegmentName(p.Segment), p.Line, p.Seq, clockSlack)
+		r.warn("clock_ahead: %s (seq %d) is later than now by more than %s", place(p), p.Seq, clockSlack)
 	}
 	if name := remoteFS(w.st.Audit()); name != "" {
 		r.warn("remote: %s is on %s, where locks and syncs may not hold", w.st.Audit(), name)
 	}
 	r.calls(w.facts.open, w.st.Now())
+	if _, err := os.Lstat(w.st.AuditFile("FAILED")); err == nil {
+		r.Verdict, r.Reason = Attention, Failed
+		r.Text = "audit/FAILED is there: a record may not have reached the disk, and none is taken"
+	}
 	r.bad(bad)
 }
+
+// Reasons of a report that are none of a chain.
+const (
+	Failed   chain.Reason = "failed" // a sync failed, and nobody has recovered from it
+	Unstored chain.Reason = "store"  // the store is not what the chain says
+)
 
 // remote names the file systems that other hosts write to as well.
 var remote = map[int64]string{
@@ -400,7 +486,7 @@ func (r *Report) calls(open map[runID]begin, now time.Time) {
 	longest := time.Duration(tool.MaxLimits.WallS)*time.Second + time.Minute
 	for _, b := range open {
 		when, _ := time.Parse(time.RFC3339Nano, string(b.when[:]))
-		if now.Sub(when) < longest {
+		if age := now.Sub(when); age < longest && age > -clockSlack {
 			r.Running = append(r.Running, b.seq)
 		} else {
 			r.Unfinished = append(r.Unfinished, b.seq)
@@ -411,19 +497,22 @@ func (r *Report) calls(open map[runID]begin, now time.Time) {
 }
 
 // identity holds the first line against audit/id and the checkpoints.
-func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) {
+func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) error {
 	if r.Verdict == Tampered {
-		return
+		return nil
 	}
 	b, err := store.ReadFile(st.AuditFile("id"), 1<<10)
 	id := strings.TrimSpace(string(b))
 	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
 	if missing {
 		r.Verdict, r.Reason = Attention, chain.Identity
 		r.Text = "audit/id is missing; the next record writes it again"
 		if log.numbers[0] != 1 {
-			r.Text = "audit/id is missing, and the line that names the chain was pruned; write it from a checkpoint"
-			return
+			r.Text = "audit/id is missing, and the line that names the chain was pruned"
+			return nil
 		}
 	}
 	if log.numbers[0] == 1 {
@@ -431,16 +520,17 @@ func (r *Report) identity(st *store.Store, log *logFiles, notes []chain.Signed) 
 		own, _ := logID(l.Payload)
 		if id != own && !missing {
 			r.alien(own, id, "audit/id")
-			return
+			return nil
 		}
 		id = own
 	}
 	for _, n := range notes {
 		if n.Log != id {
 			r.alien(id, n.Log, "a checkpoint")
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 // alien makes it the finding that the chain is another than something says.
@@ -456,17 +546,17 @@ func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 	if r.Verdict == Tampered {
 		return
 	}
-	for i, a := range notes {
-		for _, b := range notes[:i] {
-			if a.Seq == b.Seq && a.Sha != b.Sha {
-				r.Upto = a.Seq
-				r.bad(&chain.Finding{
-					Reason: chain.Rewritten, At: chain.Place{Segment: a.Segment, Line: 1, Seq: a.Seq},
-					Text: fmt.Sprintf("two checkpoints of seq %d have different shas", a.Seq), Expected: b.Sha, Got: a.Sha,
-				})
-				return
-			}
+	shas := map[uint64]string{}
+	for _, n := range notes {
+		if sha, twice := shas[n.Seq]; twice && sha != n.Sha {
+			r.Upto = n.Seq
+			r.bad(&chain.Finding{
+				Reason: chain.Rewritten, At: chain.Place{Segment: n.Segment, Line: 1, Seq: n.Seq},
+				Text: fmt.Sprintf("two checkpoints of seq %d have different shas", n.Seq), Expected: sha, Got: n.Sha,
+			})
+			return
 		}
+		shas[n.Seq] = n.Sha
 	}
 	good := chain.First(1) // the line after the last that a checkpoint fits
 	good.Seq = 1
@@ -495,11 +585,34 @@ func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 	}
 }
 
-// trust says what backs the verdict.
-func (r *Report) trust(notes []chain.Signed) {
+// compare notes which checkpoints a walk met: by a line of it, or by the line
+// before the first, where what comes before was pruned.
+func (r *Report) compare(w *walker, notes []chain.Signed) {
+	met := map[uint64]string{w.begin.Seq: w.begin.Sha.String()}
+	for _, h := range w.facts.hits {
+		met[h.at.Seq] = h.got.String()
+	}
 	for _, n := range notes {
+		if met[n.Seq] == n.Sha {
+			r.compared = append(r.compared, n)
+		}
+	}
+}
+
+// Backs says whether the chain was held against a checkpoint, and holds it.
+func (r *Report) Backs(n chain.Signed) bool {
+	return slices.ContainsFunc(r.compared, func(c chain.Signed) bool { return c.Seq == n.Seq && c.Sha == n.Sha })
+}
+
+// trust says what backs the verdict.
+func (r *Report) trust() {
+	told := map[Trust]bool{}
+	for _, n := range r.compared {
 		for _, k := range n.Keys {
-			r.Trust = append(r.Trust, Trust{k, n.Seq})
+			if t := (Trust{k, n.Seq}); !told[t] {
+				told[t] = true
+				r.Trust = append(r.Trust, t)
+			}
 		}
 	}
 	if len(r.Trust) == 0 {
@@ -508,18 +621,41 @@ func (r *Report) trust(notes []chain.Signed) {
 }
 
 // headless judges a log whose first segments are gone: a record on it must say
-// that they were pruned up to this very line.
-func (r *Report) headless(w *walker, before chain.State, first int, notes []chain.Signed) {
+// that they were pruned up to this very line, or further by one who was stopped,
+// and if anything is signed, that line must be.
+func (r *Report) headless(w *walker, log *logFiles, notes []chain.Signed) {
+	first, before := log.numbers[0], w.begin
+	why := "the segments before it are gone, and no record says that they were pruned"
 	for _, p := range w.facts.pruned {
-		if p.First != first || p.Seq != before.Seq || p.Sha != before.Sha.String() {
+		switch {
+		case p.First == first && p.Seq == before.Seq && p.Sha == before.Sha.String():
+		case p.First > first && endsWith(w.st, log, p):
+			r.warn("segments before %s were to be pruned and are still there: forge-audit prune %d", SegmentName(p.First), p.First)
+			return // all that counts is here
+		default:
 			continue
 		}
-		if !slices.ContainsFunc(notes, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha }) {
+		signed := slices.ContainsFunc(notes, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha })
+		if !signed && len(notes) > 0 {
+			why = fmt.Sprintf("the segments before it are gone, and no checkpoint signs their end, seq %d", p.Seq)
+			continue
+		}
+		if !signed {
 			r.warn("no trusted checkpoint vouches for what was pruned, up to seq %d", p.Seq)
 		}
 		return
 	}
-	r.bad(&chain.Finding{Reason: chain.MissingHead, At: chain.Place{Segment: first, Line: 1, Seq: before.Seq + 1}, Text: "the segments before it are gone, and no record says that they were pruned"})
+	r.bad(&chain.Finding{Reason: chain.MissingHead, At: chain.Place{Segment: first, Line: 1, Seq: before.Seq + 1}, Text: why})
+}
+
+// endsWith says whether what p was to remove ends as it says.
+func endsWith(st *store.Store, log *logFiles, p Pruned) bool {
+	i := slices.Index(log.numbers, p.First-1)
+	if i < 0 {
+		return false
+	}
+	l, ok := lineBefore(st, p.First-1, log.sizes[i])
+	return ok && l.Seq == p.Seq && l.Sha.String() == p.Sha
 }
 
 // Err returns nil for an intact chain, else the error that verify ends with.
@@ -528,11 +664,28 @@ func (r *Report) Err() error {
 	case Intact:
 		return nil
 	case Attention:
-		return fail.New(fail.Attention, "the next record heals it; look whether a crash explains it", "%s", r.Text)
+		hint := "look whether a crash explains it; any record heals it: echo '{}' | forge-audit append ops.heal"
+		switch {
+		case r.Reason == Failed:
+			hint = "forge-audit recover"
+		case r.Reason == chain.Identity && r.headGone:
+			hint = "write the log of a checkpoint into it: sed -n 's/^log //p' audit/checkpoints/NOTE > audit/id"
+		}
+		return fail.New(fail.Attention, hint, "%s", r.Text)
 	}
 	hint := "keep a copy of audit/ before you change anything"
-	if r.FirstBad != nil && r.FirstBad.Line > 0 {
-		hint += fmt.Sprintf("; sed -n %dp %s prints the line", r.FirstBad.Line, filepath.Join("audit", r.FirstBad.Segment))
+	switch r.Reason {
+	case Unstored:
+		hint = "forge it again from a source you trust, or restore the file"
+	case chain.Truncated, chain.MissingHead, chain.EmptySegment, chain.CheckpointSig, chain.Missing:
+	default:
+		if r.FirstBad != nil && r.FirstBad.Line > 0 {
+			lines := strconv.FormatInt(r.FirstBad.Line, 10)
+			if r.Reason == chain.Link && r.FirstBad.Line > 1 { // the line before was replaced
+				lines = fmt.Sprintf("%d,%d", r.FirstBad.Line-1, r.FirstBad.Line)
+			}
+			hint += fmt.Sprintf("; sed -n %sp %s prints it", lines, filepath.Join(r.dir, r.FirstBad.Segment))
+		}
 	}
 	return fail.New(fail.Tampered, hint, "%s", r.Text)
 }

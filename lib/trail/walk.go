@@ -38,6 +38,8 @@ type walker struct {
 	freeMu sync.Mutex
 	free   [][]byte // chunks to be used again
 
+	begin   chain.State // where the walk began
+	from    chain.Place
 	state   chain.State
 	at      chain.Place // of the next line
 	slow    *chain.Verifier
@@ -56,6 +58,8 @@ type facts struct {
 	firstAt chain.Place
 	back    []chain.Place // lines whose time is before that of the line before
 	ahead   chain.Place   // the first line whose time is beyond latest
+	firstEv Event         // of the first line
+	stray   chain.Place   // the first line after an audit.rotate of its segment
 	hits    []hit
 	last    Event // of the last line, if it ends or begins a segment
 	pruned  []Pruned
@@ -93,8 +97,9 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 		f.back = append(f.back, at)
 	}
 	if f.first == (stamp{}) {
-		f.first, f.firstAt = ts, at
+		f.first, f.firstAt, f.firstEv = ts, at, Event(ev)
 	}
+	f.after(Event(ev), at)
 	f.lastTS, f.last = ts, ""
 	switch Event(ev) {
 	case CallBegin:
@@ -130,6 +135,14 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 	}
 }
 
+// after notes a line that stands after the audit.rotate of its segment; the
+// record that adopts an audit.rotate without its newline may.
+func (f *facts) after(ev Event, at chain.Place) {
+	if f.last == RotateEvent && ev != TornEvent && f.stray == (chain.Place{}) {
+		f.stray = at
+	}
+}
+
 // join adds what a later chunk noted; its places count lines from line.
 func (f *facts) join(g *facts, line int64) {
 	for _, run := range g.ended {
@@ -148,6 +161,15 @@ func (f *facts) join(g *facts, line int64) {
 	if f.ahead == (chain.Place{}) && g.ahead != (chain.Place{}) {
 		f.ahead = g.ahead
 		f.ahead.Line += line - 1
+	}
+	if g.first != (stamp{}) {
+		at := g.firstAt
+		at.Line += line - 1
+		f.after(g.firstEv, at)
+	}
+	if f.stray == (chain.Place{}) && g.stray != (chain.Place{}) {
+		f.stray = g.stray
+		f.stray.Line += line - 1
 	}
 	for _, h := range g.hits {
 		h.at.Line += line - 1
