@@ -198,7 +198,7 @@ func (t *Trail) openDamaged(n int, accept bool) (*segment, *Damage, error) {
 		s, err = t.newest()
 		return s, &Damage{}, err
 	}
-	if !errors.Is(err, damaged) {
+	if !errors.Is(err, errBroken) {
 		return nil, nil, err
 	}
 	if !accept {

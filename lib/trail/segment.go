@@ -194,11 +194,11 @@ func readHead(f *os.File, size int64) (head, error) {
 	}
 }
 
-// damaged is the cause of what errDamaged returns.
-var damaged = errors.New("the last line does not verify")
+// errBroken is the cause of what errDamaged returns.
+var errBroken = errors.New("the last line does not verify")
 
 func errDamaged() error {
-	return fail.New(fail.AuditUnavailable, "forge-audit verify names the line", "%w", damaged)
+	return fail.New(fail.AuditUnavailable, "forge-audit verify names the line", "%w", errBroken)
 }
 
 // parseHead looks for the head in the last bytes of a segment, which begin at
