@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -55,7 +58,7 @@ func tail(ctx context.Context, c *cli.Command) error {
 		if pretty {
 			return cmdline.PrintText(forPeople(payload))
 		}
-		return cmdline.PrintText(string(payload) + "\n")
+		return cmdline.PrintLine(payload)
 	}
 	var last [][]byte
 	present := uint64(0) // the last record there is now
@@ -100,6 +103,9 @@ type filter struct {
 
 func newFilter(c *cli.Command, now time.Time) (*filter, error) {
 	f := &filter{event: c.String("event"), tool: c.String("tool"), run: c.String("run")}
+	if _, err := path.Match(f.event, ""); err != nil {
+		return nil, fail.New(fail.Usage, "write a glob such as forge.* or breaker_*", "event %q: %w", f.event, err)
+	}
 	// Nothing is recorded here, so these two ask whose records to show; what the
 	// environment says of the caller does not.
 	cmdline.Override(c, "persona", &f.persona)
@@ -140,8 +146,9 @@ func (f *filter) fits(payload []byte) bool {
 		return false
 	}
 	is := func(want, got string) bool { return want == "" || want == got }
-	name := tool.Name(r.Tool)
-	return (f.event == "" || tool.Name(r.Event).Match(f.event)) && (f.tool == "" || r.Tool != "" && name.Match(f.tool)) &&
+	// An event is no tool's name: its dots and underscores are not the same.
+	event, _ := path.Match(f.event, r.Event)
+	return (f.event == "" || event) && (f.tool == "" || r.Tool != "" && tool.Name(r.Tool).Match(f.tool)) &&
 		is(f.run, r.Run) && is(f.persona, r.Persona) && is(f.session, r.Session) &&
 		(f.since == "" || r.TS >= f.since) && (f.until == "" || r.TS < f.until)
 }
@@ -169,30 +176,44 @@ func parseRecord(payload []byte) (r record, err error) {
 
 // brief is a detail for people: a digest by its beginning.
 func brief(v wire.Value) string {
-	if s := v.Text(); v.Type() == wire.String && len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" {
+	if v.Type() != wire.String {
+		return v.String()
+	}
+	if s := v.Text(); len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" {
 		return s[:12] + "…"
-	} else if v.Type() == wire.String && !strings.ContainsAny(s, " \"=") {
+	}
+	return word(v.Text())
+}
+
+// word is s as one word of a line, quoted as JSON where it could be read as
+// another one or as several.
+func word(s string) string {
+	plain := func(r rune) bool {
+		return unicode.IsPrint(r) && r != utf8.RuneError && !strings.ContainsRune(" \"\\=\u2800", r)
+	}
+	if s != "" && cmdline.Printable(s) == s && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		return s
 	}
-	return v.String()
+	b, _ := wire.Encode(s)
+	return string(b)
 }
 
 // forPeople is one record on one line, with what a terminal would act on
-// escaped.
+// escaped. Whatever it says, each part of it can be told from the others.
 func forPeople(payload []byte) string {
 	r, err := parseRecord(payload)
 	if err != nil {
-		return cmdline.Printable(string(payload)) + "\n"
+		return cmdline.PrintableJSON(string(payload)) + "\n"
 	}
 	when, _, _ := strings.Cut(r.TS, ".")
-	line := fmt.Sprintf("%6d %s %-8s %-18s", r.Seq, when, r.Sev, r.Event)
+	line := fmt.Sprintf("%6d %s %-8s %-18s", r.Seq, word(when), word(r.Sev), word(r.Event))
 	for _, w := range []string{r.Tool, r.Persona, r.Run} {
 		if w != "" {
-			line += " " + w
+			line += " " + word(w)
 		}
 	}
 	for _, m := range r.Details.Members() {
-		line += " " + m.Name + "=" + brief(m.Value)
+		line += " " + word(m.Name) + "=" + brief(m.Value)
 	}
-	return cmdline.Printable(line) + "\n"
+	return cmdline.PrintableJSON(line) + "\n"
 }

@@ -174,11 +174,11 @@ func optionError(c *cli.Command, err error) error {
 			names = append(names, f.Names()...)
 		}
 		name = strings.TrimLeft(name, "-")
-		if near := wire.Nearest(name, names); near != "" {
-			return Usage(c, "unknown option --%s, nearest: %s%s", name, dashes(near), near)
-		}
 		if letter, value := name[:min(1, len(name))], name[min(1, len(name)):]; value != "" && value[0] <= '9' && takesValue(c, letter) {
 			return Usage(c, "unknown option -%s: write -%s %s", name, letter, value)
+		}
+		if near := wire.Nearest(name, names); near != "" {
+			return Usage(c, "unknown option --%s, nearest: %s%s", name, dashes(near), near)
 		}
 		if len(c.Commands) > 0 {
 			return Usage(c, "unknown option --%s: options follow the command, as in %s %s --%s", name, c.FullName(), c.Commands[0].Name, name)

@@ -14,7 +14,6 @@ package trail
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"forge/lib/chain"
@@ -124,11 +123,11 @@ func severity(ev Event) Severity {
 }
 
 // CheckForeign refuses an event that another program may not put on the chain:
-// one of ours, one under a prefix of ours, or one that is not
-// prefix.word[.word…]. Errors are of kind bad_input.
+// one of ours, one under a prefix of ours, one that is either when dots and
+// underscores are taken for the same, as they are in the names of tools, or one
+// that is not prefix.word[.word…]. Errors are of kind bad_input.
 func CheckForeign(ev string) error {
-	prefix, _, dotted := strings.Cut(ev, ".")
-	ok := dotted && len(ev) <= 64
+	ok := strings.Contains(ev, ".") && len(ev) <= 64
 	for word := range strings.SplitSeq(ev, ".") {
 		ok = ok && word != "" && word[0] >= 'a' && word[0] <= 'z'
 	}
@@ -138,11 +137,16 @@ func CheckForeign(ev string) error {
 	if !ok {
 		return fail.New(fail.BadInput, "write your program's own prefix, a dot and a word, such as deploy.started", "event %q is not prefix.word", ev)
 	}
-	if slices.ContainsFunc(Events, func(r Row) bool {
+	fold := func(s string) string { return strings.ReplaceAll(s, ".", "_") + "_" }
+	for _, r := range Events {
 		ours, _, _ := strings.Cut(string(r.Event), ".")
-		return ours == prefix
-	}) {
-		return fail.New(fail.BadInput, "write your program's own prefix, such as deploy.started", "event %q: the prefix is Forge's own", ev)
+		const hint = "write your program's own prefix, such as deploy.started"
+		switch {
+		case strings.HasPrefix(ev, ours+"."):
+			return fail.New(fail.BadInput, hint, "event %q: the prefix is Forge's own", ev)
+		case strings.HasPrefix(fold(ev), fold(ours)):
+			return fail.New(fail.BadInput, hint, "event %q: but for dots and underscores the prefix is Forge's own, %s", ev, ours)
+		}
 	}
 	return nil
 }

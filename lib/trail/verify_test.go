@@ -78,6 +78,17 @@ func TestCheckForeign(t *testing.T) {
 		"audit.torn":                   `event "audit.torn": the prefix is Forge's own`,
 		"breaker_open.x":               `event "breaker_open.x": the prefix is Forge's own`,
 		"forgery.x":                    "",
+		"forge_call.begin":             `event "forge_call.begin": but for dots and underscores the prefix is Forge's own, forge`,
+		"breaker.open":                 `event "breaker.open": but for dots and underscores the prefix is Forge's own, breaker_open`,
+		"breaker.open_now":             `event "breaker.open_now": but for dots and underscores the prefix is Forge's own, breaker_open`,
+		"breaker.closed.x":             `event "breaker.closed.x": but for dots and underscores the prefix is Forge's own, breaker_closed`,
+		"path.gate":                    `event "path.gate": but for dots and underscores the prefix is Forge's own, path_gate`,
+		"path.gate.denied":             `event "path.gate.denied": but for dots and underscores the prefix is Forge's own, path_gate`,
+		"audit__x.y":                   `event "audit__x.y": but for dots and underscores the prefix is Forge's own, audit`,
+		"breaker.x":                    "",
+		"breaker_open2.x":              "",
+		"path.gates":                   "",
+		"tools.x":                      "",
 	} {
 		err := CheckForeign(ev)
 		switch {
