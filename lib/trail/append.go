@@ -42,7 +42,8 @@ const lockWait = 10 * time.Second
 // Append puts records on the chain, in order and together, and returns when
 // they are on the disk, with the number of the last. Errors are of kind
 // audit_unavailable, busy when another writer holds the lock for 10 s, or
-// bad_input for a record that is too long; then nothing of them counts.
+// bad_input for a record that is too long; then nothing of them counts, but
+// after a sync that failed nobody can say.
 //
 // The lock covers reading the head and writing; it is given up before the sync,
 // so that the kernel syncs many writers at once.

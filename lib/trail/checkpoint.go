@@ -284,11 +284,14 @@ func signEnds(st *store.Store, c chain.Checkpoint, private string, seq uint64, c
 }
 
 func signInto(st *store.Store, c chain.Checkpoint, private string) ([]byte, error) {
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		return nil, err
+	}
 	msg, err := chain.Sign(c, private)
 	if err != nil {
 		return nil, err
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(private, "PRIVATE+KEY+"), "+")
-	path := filepath.Join(st.Checkpoints(), fmt.Sprintf("%020d-%s.note", c.Seq, name))
+	path := filepath.Join(st.Checkpoints(), fmt.Sprintf("%020d-%s.note", c.Seq, signer.Name()))
 	return msg, st.WriteFile(path, msg, store.Synced)
 }

@@ -83,11 +83,11 @@ func (t *Trail) openAny(n int) (*segment, error) {
 
 // rotate ends a segment and begins the next. The next one's first line is on
 // the disk, under a temporary name, before the line that ends this one: a crash
-// leaves either no rotation or one that newest can finish. s is closed where
-// there is a next one.
-func (t *Trail) rotate(s *segment) (*segment, error) {
+// leaves either no rotation or one that newest can finish. Records more are the
+// last of the old one but that. s is closed where there is a next one.
+func (t *Trail) rotate(s *segment, more ...Record) (*segment, error) {
 	next := s.n + 1
-	end := []Record{{Event: RotateEvent, Details: map[string]any{"next": filepath.Base(t.st.Segment(next))}}}
+	end := append(more, Record{Event: RotateEvent, Details: map[string]any{"next": filepath.Base(t.st.Segment(next))}})
 	if s.head.torn != nil {
 		end = append([]Record{{Event: TornEvent, Details: s.head.torn}}, end...)
 	}
@@ -269,7 +269,7 @@ func linked(before []byte, from int64, l chain.Line) (follows, enough bool) {
 		// The first line of the chain, or that of a segment, which goes on from
 		// the end of the one before: verify looks there, an append does not.
 		first := l.Seq == 1 && l.Prev == chain.Zero
-		return first || hasEvent(l.Payload, SegmentEvent) || hasEvent(l.Payload, RecoveredEvent), from == 0
+		return first || hasEvent(l.Payload, SegmentEvent), from == 0
 	}
 	if t, ok := TornOf(l.Payload); ok && !t.Adopted {
 		return t.At+t.Len+1 == from+int64(len(before)), true

@@ -187,6 +187,9 @@ func TestTable(t *testing.T) {
 		{"S", []int{40, 40, 20}, nil, nil, Options{}, "0 ok, 100 entries"},
 		{"A6", []int{100}, nil, func(t *testing.T, st *store.Store) { rechain(t, st.Segment(1), 37, change) }, Options{}, "0 ok, 100 entries"},
 		{"A7", []int{100}, []uint64{30, 60}, func(t *testing.T, st *store.Store) { rechain(t, st.Segment(1), 37, change) }, Options{}, "1 rewritten 1:31 upto 60"},
+		{"rewritten behind a seam", []int{40, 40, 20}, []uint64{80, 100}, func(t *testing.T, st *store.Store) {
+			rechain(t, st.Segment(3), 5, func(p []byte) []byte { return bytes.Replace(p, []byte(`"n":`), []byte(`"m":`), 1) })
+		}, Options{}, "1 rewritten 3:1 upto 100"},
 		{"A21", []int{100}, nil, func(t *testing.T, st *store.Store) {
 			rechain(t, st.Segment(1), 40, func(p []byte) []byte { return append(p[:len(p)-1:len(p)-1], `,"pid":1}`...) })
 		}, Options{Strict: true}, "1 dupkey 1:40"},

@@ -25,7 +25,13 @@ func since(st *store.Store, log *logFiles, o Options) *Report {
 		return nil
 	}
 	c := slices.MaxFunc(o.Notes, bySeq)
-	w := newWalker(st, o, log.total)
+	left := log.total - c.End
+	for i, n := range log.numbers {
+		if n < c.Segment {
+			left -= log.sizes[i]
+		}
+	}
+	w := newWalker(st, o, left)
 	if first := log.numbers[0]; first != 1 {
 		l, err := firstLine(st, first)
 		_, kept := os.Lstat(st.PrunedFile(first))

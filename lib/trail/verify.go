@@ -250,7 +250,7 @@ func whole(st *store.Store, log *logFiles, o Options) (*Report, error) {
 	if err := r.identity(st, log, o.Notes); err != nil {
 		return nil, err
 	}
-	r.checkpoints(w, o.Notes)
+	r.checkpoints(w, log, o.Notes)
 	r.trust()
 	if o.Store && r.Verdict != Tampered {
 		if err := r.store(st, w); err != nil {
@@ -417,6 +417,9 @@ func (r *Report) fill(w *walker, log *logFiles, bad *chain.Finding) {
 		}
 		r.warn("%s %s", place(p), how)
 	}
+	if n := w.facts.backs - len(w.facts.back); n > 0 {
+		defer r.warn("clock_back: and %d more", n)
+	}
 	for _, p := range w.facts.back {
 		r.warn("clock_back: %s (seq %d) is earlier than the line before", place(p), p.Seq)
 	}
@@ -542,7 +545,7 @@ func (r *Report) alien(own, said, where string) {
 }
 
 // checkpoints holds the chain against what trusted keys signed.
-func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
+func (r *Report) checkpoints(w *walker, log *logFiles, notes []chain.Signed) {
 	if r.Verdict == Tampered {
 		return
 	}
@@ -550,16 +553,26 @@ func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 	for _, n := range notes {
 		if sha, twice := shas[n.Seq]; twice && sha != n.Sha {
 			r.Upto = n.Seq
+			at := chain.Place{Segment: n.Segment, Line: 1, Seq: n.Seq}
+			for _, h := range w.facts.hits {
+				if h.at.Seq == n.Seq {
+					at = h.at
+				}
+			}
 			r.bad(&chain.Finding{
-				Reason: chain.Rewritten, At: chain.Place{Segment: n.Segment, Line: 1, Seq: n.Seq},
+				Reason: chain.Rewritten, At: at,
 				Text: fmt.Sprintf("two checkpoints of seq %d have different shas", n.Seq), Expected: sha, Got: n.Sha,
 			})
 			return
 		}
 		shas[n.Seq] = n.Sha
 	}
-	good := chain.First(1) // the line after the last that a checkpoint fits
-	good.Seq = 1
+	ends := map[uint64]chain.Signed{}
+	for _, n := range notes {
+		ends[n.Seq] = n
+	}
+	good := chain.First(w.from.Segment) // the line after the last that a checkpoint fits
+	good.Seq = w.begin.Seq + 1
 	for _, h := range w.facts.hits {
 		if h.got.String() != h.want {
 			r.Upto = h.at.Seq
@@ -572,7 +585,10 @@ func (r *Report) checkpoints(w *walker, notes []chain.Signed) {
 		good = h.at
 		good.Line++
 		good.Seq++
-		good.Offset = 0 // not known without the line
+		good.Offset = ends[h.at.Seq].End
+		if i := slices.Index(log.numbers, h.at.Segment); good.Offset == log.sizes[i] && i+1 < len(log.numbers) {
+			good = chain.Place{Segment: log.numbers[i+1], Line: 1, Seq: good.Seq}
+		}
 	}
 	last := uint64(0)
 	for _, n := range notes {

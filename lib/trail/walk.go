@@ -57,6 +57,7 @@ type facts struct {
 	lastTS  stamp
 	firstAt chain.Place
 	back    []chain.Place // lines whose time is before that of the line before
+	backs   int           // all of them; back holds the first
 	ahead   chain.Place   // the first line whose time is beyond latest
 	firstEv Event         // of the first line
 	stray   chain.Place   // the first line after an audit.rotate of its segment
@@ -93,8 +94,8 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 	if bytes.Compare(ts[:], latest[:]) > 0 && f.ahead == (chain.Place{}) {
 		f.ahead = at
 	}
-	if bytes.Compare(ts[:], f.lastTS[:]) < 0 && len(f.back) < 10 {
-		f.back = append(f.back, at)
+	if bytes.Compare(ts[:], f.lastTS[:]) < 0 {
+		f.wentBack(at)
 	}
 	if f.first == (stamp{}) {
 		f.first, f.firstAt, f.firstEv = ts, at, Event(ev)
@@ -135,6 +136,12 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 	}
 }
 
+func (f *facts) wentBack(at chain.Place) {
+	if f.backs++; len(f.back) < 10 {
+		f.back = append(f.back, at)
+	}
+}
+
 // after notes a line that stands after the audit.rotate of its segment; the
 // record that adopts an audit.rotate without its newline may.
 func (f *facts) after(ev Event, at chain.Place) {
@@ -152,12 +159,13 @@ func (f *facts) join(g *facts, line int64) {
 		f.open[run] = b
 	}
 	if bytes.Compare(g.first[:], f.lastTS[:]) < 0 && g.first != (stamp{}) {
-		g.back = append([]chain.Place{g.firstAt}, g.back...)
+		g.back, g.backs = append([]chain.Place{g.firstAt}, g.back...), g.backs+1
 	}
 	for _, p := range g.back {
 		p.Line += line - 1
-		f.back = append(f.back, p)
+		f.wentBack(p)
 	}
+	f.backs += g.backs - len(g.back)
 	if f.ahead == (chain.Place{}) && g.ahead != (chain.Place{}) {
 		f.ahead = g.ahead
 		f.ahead.Line += line - 1
