@@ -181,6 +181,51 @@ func main() {
 		&side{name: "forge-audit append", run: process(t, b, `{"n":1}`, bin(t, b, "forge-audit"), "append", "test.bench")})
 }
 
+// One process makes the medium case ready and checks a value; then the worst
+// that a value of 1 MiB can do.
+func TestBenchSchema(t *testing.T) {
+	b := benchBox(t)
+	checker := filepath.Join(t.TempDir(), "checker")
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", checker, "./testdata/checker").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile("testdata/checker/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.write(name, string(text))
+	}
+	author, value := read("schema.json"), read("value.json")
+	text, err := os.ReadFile(author)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := wire.Parse(text, wire.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, err := schema.Lower(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowered := b.write("lowered.json", low.String())
+	empty := yardstick(t, "package main\nfunc main() {}\n")
+	compare(t, "make ready and check the medium case, whole process; bars: lowered 2.5x, afresh 5 ms",
+		&side{name: "an empty process", run: process(t, b, "", empty)},
+		&side{name: "with the stored lowered document", run: process(t, b, "", checker, author, value, lowered)},
+		&side{name: "lowered afresh", run: process(t, b, "", checker, author, value)})
+
+	b.write("tree.json", `{"name":"tree","description":"A tree.","impl":"print(1)","input_schema":{"type":"object","properties":{"v":{"$ref":"#/$defs/n"}},`+
+		`"$defs":{"n":{"oneOf":[{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"array","items":{"$ref":"#/$defs/n"},"maxItems":1000000},{"type":"string"}]}}}}`)
+	b.sh("forge-forge < tree.json")
+	deep := strings.Repeat("[", 40) + `"` + strings.Repeat("x", 1<<20-1000) + `"` + strings.Repeat("]", 40)
+	b.write("deep.json", `{"v":`+deep+`}`)
+	began := time.Now()
+	out, status := b.status("forge-call --check tree < deep.json")
+	fmt.Printf("  %-46s %8.3f s, status %d: %.120s\n", "1 MiB against a union that recurses; bar 2 s", time.Since(began).Seconds(), status, out)
+}
+
 func TestBenchForge(t *testing.T) {
 	b := benchBox(t)
 	req := strings.Replace(fib, `"fib"`, `"other"`, 1)
