@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -462,4 +463,33 @@ func FuzzVerify(f *testing.F) {
 			t.Fatalf("walked %d of %d bytes", n, len(b))
 		}
 	})
+}
+
+// A note says the same whoever signed it; what is none, or says something else,
+// is an error.
+func TestParseNote(t *testing.T) {
+	private, public, err := NewKey(rand.Reader, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Checkpoint{Log: strings.Repeat("a", 32), Seq: 7, Sha: strings.Repeat("b", 64), Segment: 1, End: 9, Time: time.Unix(1, 0).UTC()}
+	msg, err := Sign(c, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ParseNote(msg); err != nil || got != c {
+		t.Errorf("%+v %v", got, err)
+	}
+	altered := bytes.Replace(msg, []byte("seq 7"), []byte("seq 8"), 1)
+	if got, err := ParseNote(altered); err != nil || got.Seq != 8 {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, err := OpenNote(altered, []string{public}); err == nil {
+		t.Error("a signature fits a text it is not of")
+	}
+	for _, bad := range [][]byte{nil, []byte("x"), []byte(c.Text()), bytes.Replace(msg, []byte("seq 7"), []byte("seq 07"), 1)} {
+		if got, err := ParseNote(bad); err == nil || got != (Checkpoint{}) {
+			t.Errorf("%q: %+v %v", bad, got, err)
+		}
+	}
 }

@@ -133,3 +133,14 @@ func OpenNote(msg []byte, public []string) (Signed, error) {
 	}
 	return s, err
 }
+
+// ParseNote returns what a signed note says, whoever signed it. The error is
+// that of the note package, or ErrNotCheckpoint.
+func ParseNote(msg []byte) (Checkpoint, error) {
+	_, err := note.Open(msg, note.VerifierList())
+	unverified, ok := errors.AsType[*note.UnverifiedNoteError](err)
+	if !ok {
+		return Checkpoint{}, err
+	}
+	return ParseCheckpoint(unverified.Note.Text)
+}
