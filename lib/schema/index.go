@@ -21,131 +21,6 @@ const (
 	maxPaths     = 20000 // evaluations at one instance location
 )
 
-// A dialect is a draft by the year or number it is known under.
-type dialect int
-
-const (
-	draft4 dialect = iota
-	draft6
-	draft7
-	draft2019
-	draft2020
-)
-
-func (d dialect) String() string {
-	return [...]string{"draft-04", "draft-06", "draft-07", "2019-09", "2020-12"}[d]
-}
-
-var dialects = map[string]dialect{
-	"http://json-schema.org/draft-04/schema":       draft4,
-	"http://json-schema.org/draft-06/schema":       draft6,
-	"http://json-schema.org/draft-07/schema":       draft7,
-	"https://json-schema.org/draft/2019-09/schema": draft2019,
-	"https://json-schema.org/draft/2020-12/schema": draft2020,
-}
-
-// A keyword is what a schema may say, the dialects that know it, and where it
-// holds further schemas.
-type keyword struct {
-	from, to   dialect
-	holds      holds
-	annotation bool
-}
-
-type holds int
-
-const (
-	nothing holds = iota
-	one           // a schema
-	several       // a list of schemas
-	named         // an object of schemas
-	either        // a schema, or a list of them
-	mixed         // an object of schemas or lists of names
-)
-
-var keywords = map[string]keyword{
-	"$schema": {draft4, draft2020, nothing, true}, "$comment": {draft4, draft2020, nothing, true},
-	"title": {draft4, draft2020, nothing, true}, "description": {draft4, draft2020, nothing, true},
-	"default": {draft4, draft2020, nothing, true}, "examples": {draft4, draft2020, nothing, true},
-	"deprecated": {draft4, draft2020, nothing, true}, "readOnly": {draft4, draft2020, nothing, true},
-	"writeOnly": {draft4, draft2020, nothing, true}, "contentEncoding": {draft4, draft2020, nothing, true},
-	"contentMediaType": {draft4, draft2020, nothing, true}, "contentSchema": {draft4, draft2020, nothing, true},
-	"discriminator": {draft4, draft2020, nothing, true},
-	"x-bind":        {draft4, draft2020, nothing, true}, "x-redact": {draft4, draft2020, nothing, true},
-
-	"id": {draft4, draft4, nothing, false}, "$id": {draft6, draft2020, nothing, false},
-	"$anchor": {draft2019, draft2020, nothing, false}, "$ref": {draft4, draft2020, nothing, false},
-	"$dynamicAnchor": {draft2020, draft2020, nothing, false}, "$dynamicRef": {draft2020, draft2020, nothing, false},
-	"$recursiveAnchor": {draft2019, draft2019, nothing, false}, "$recursiveRef": {draft2019, draft2019, nothing, false},
-	"definitions": {draft4, draft2020, named, true}, "$defs": {draft4, draft2020, named, true},
-
-	"type": {draft4, draft2020, nothing, false}, "enum": {draft4, draft2020, nothing, false},
-	"const": {draft6, draft2020, nothing, false}, "format": {draft4, draft2020, nothing, false},
-	"multipleOf": {draft4, draft2020, nothing, false},
-	"minimum":    {draft4, draft2020, nothing, false}, "maximum": {draft4, draft2020, nothing, false},
-	"exclusiveMinimum": {draft4, draft2020, nothing, false}, "exclusiveMaximum": {draft4, draft2020, nothing, false},
-	"minLength": {draft4, draft2020, nothing, false}, "maxLength": {draft4, draft2020, nothing, false},
-	"pattern":  {draft4, draft2020, nothing, false},
-	"minItems": {draft4, draft2020, nothing, false}, "maxItems": {draft4, draft2020, nothing, false},
-	"uniqueItems":   {draft4, draft2020, nothing, false},
-	"minProperties": {draft4, draft2020, nothing, false}, "maxProperties": {draft4, draft2020, nothing, false},
-	"required":          {draft4, draft2020, nothing, false},
-	"dependentRequired": {draft2019, draft2020, nothing, false},
-	"minContains":       {draft2019, draft2020, nothing, false}, "maxContains": {draft2019, draft2020, nothing, false},
-
-	"properties": {draft4, draft2020, named, false}, "patternProperties": {draft4, draft2020, named, false},
-	"additionalProperties": {draft4, draft2020, one, false}, "propertyNames": {draft6, draft2020, one, false},
-	"items": {draft4, draft2020, either, false}, "additionalItems": {draft4, draft2019, one, false},
-	"prefixItems": {draft2020, draft2020, several, false}, "contains": {draft6, draft2020, one, false},
-	"allOf": {draft4, draft2020, several, false}, "anyOf": {draft4, draft2020, several, false},
-	"oneOf": {draft4, draft2020, several, false}, "not": {draft4, draft2020, one, false},
-	"if": {draft7, draft2020, one, false}, "then": {draft7, draft2020, one, false},
-	"else":             {draft7, draft2020, one, false},
-	"dependencies":     {draft4, draft7, mixed, false},
-	"dependentSchemas": {draft2019, draft2020, named, false},
-
-	"unevaluatedProperties": {draft2019, draft2020, one, false},
-	"unevaluatedItems":      {draft2019, draft2020, one, false},
-}
-
-// annotationTypes are what annotations must be to stand in a schema that is
-// shown to clients, which check it against its metaschema.
-var annotationTypes = map[string]wire.Type{
-	"$comment": wire.String, "title": wire.String, "description": wire.String,
-	"contentEncoding": wire.String, "contentMediaType": wire.String,
-	"examples": wire.Array, "deprecated": wire.Bool, "readOnly": wire.Bool, "writeOnly": wire.Bool,
-}
-
-// instead says what to write for words that are often met and are no keywords.
-var instead = map[string]string{
-	"nullable":              `write "type":["string","null"], with the type it has`,
-	"optional":              `leave the name out of the object's "required"`,
-	"example":               `write "examples":[…]`,
-	"$dynamicRef":           `write "$ref" to the definition itself, or declare 2020-12`,
-	"$dynamicAnchor":        `write "$anchor" and "$ref", or declare 2020-12`,
-	"$recursiveRef":         `write "$ref":"#"`,
-	"$recursiveAnchor":      `leave it out and write "$ref":"#"`,
-	"$vocabulary":           `leave it out`,
-	"dependencies":          `write "dependentRequired" or "dependentSchemas"`,
-	"additionalItems":       `write "prefixItems" for the list and "items" for the rest`,
-	"prefixItems":           `write "items":[…], or declare 2020-12`,
-	"id":                    `write "$id"`,
-	"desc":                  `write "description"`,
-	"parameters":            `write "properties"`,
-	"fields":                `write "properties"`,
-	"extends":               `write "allOf":[{"$ref":…}]`,
-	"divisibleBy":           `write "multipleOf"`,
-	"disallow":              `write "not":{"type":…}`,
-	"values":                `write "enum"`,
-	"choices":               `write "enum"`,
-	"options":               `write "enum"`,
-	"min":                   `write "minimum", "minLength" or "minItems"`,
-	"max":                   `write "maximum", "maxLength" or "maxItems"`,
-	"regex":                 `write "pattern"`,
-	"unevaluatedProperties": `write "additionalProperties", or declare 2020-12`,
-	"unevaluatedItems":      `declare 2020-12`,
-}
-
 // A node is one schema position of the author's document.
 type node struct {
 	at   string // JSON Pointer from the document's root
@@ -488,23 +363,6 @@ func (d *document) known(n *node, m wire.Member) (keyword, error) {
 	return k, nil
 }
 
-// nearestWord is wire.Nearest, but for prefixes and folded separators too.
-func nearestWord(s string, names []string) string {
-	if near := wire.Nearest(s, names); near != "" {
-		return near
-	}
-	fold := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("_", "", "-", "", "$", "").Replace(s))
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		if fold(n) == fold(s) {
-			return n
-		}
-	}
-	return ""
-}
-
 // below adds the schemas that a keyword holds.
 func (d *document) below(n *node, m wire.Member, h holds) error {
 	at := n.at + "/" + wire.Escape(m.Name)
@@ -815,27 +673,4 @@ func short(v wire.Value) string {
 		}
 	}
 	return s
-}
-
-var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
-
-// typeWord returns the JSON type that a word of another language means.
-func typeWord(s string) string {
-	switch strings.ToLower(s) {
-	case "dict", "map", "hashmap", "struct", "record", "json", "table", "mapping":
-		return "object"
-	case "float", "float32", "float64", "double", "decimal", "real", "numeric":
-		return "number"
-	case "int", "int32", "int64", "long", "uint", "short", "bigint", "byte":
-		return "integer"
-	case "str", "text", "char", "varchar", "path", "date", "datetime", "uuid", "url", "uri", "bytes", "file":
-		return "string"
-	case "list", "tuple", "set", "slice", "vec", "sequence", "arraylist":
-		return "array"
-	case "bool":
-		return "boolean"
-	case "none", "nil", "undefined", "void", "nonetype":
-		return "null"
-	}
-	return wire.Nearest(s, types)
 }
