@@ -101,6 +101,7 @@ type Verifier struct {
 	State         // the last good line
 	Torn  []Place // fragments that a later record names: the first of them
 	Tears int     // how many there were
+	Whole []Place // those that hold whole lines, which no writer that was stopped leaves
 	Bad   *Finding
 
 	sum    summer
@@ -110,7 +111,9 @@ type Verifier struct {
 	held   fragment // the bytes since hold.At.Offset
 	record *Finding // the line that was to name it, where that was changed
 	closed bool     // since a bad line: the last line hinders a writer to name it
+	whole  bool     // since a bad line: some line after it does
 	after  Hash     // since a bad line: sha of the last line that stood
+	aside  Hash     // after a bad line that was put in: sha of the one before it
 	skip   bool     // since a bad line: none stood yet
 	broken bool     // since a bad line: the chain broke again
 }
@@ -196,6 +199,7 @@ func (v *Verifier) long(br *bufio.Reader, raw []byte) error {
 			v.next.Line++
 			v.resume(Line{}, Frame)
 			v.closed = follows && !InterruptedHeal(begin, v.Seq+1)
+			v.whole = v.whole || v.closed
 			v.eat(raw)
 			return nil
 		case errors.Is(err, io.EOF):
@@ -235,8 +239,11 @@ func (v *Verifier) suspect(f Finding) {
 	if v.Bad != nil || v.hold != nil {
 		return
 	}
-	v.hold, v.held, v.record, v.closed = &f, fragment{}, nil, false
-	v.after, v.skip, v.broken = Hash{}, true, false
+	v.hold, v.held, v.record, v.closed, v.whole = &f, fragment{}, nil, false, false
+	v.after, v.aside, v.skip, v.broken = Hash{}, Hash{}, true, false
+	if f.Reason == Fork || f.Reason == Repeat {
+		v.aside = v.Sha
+	}
 }
 
 // Condemn gives up waiting for the record that names a bad line: that is the
@@ -271,9 +278,12 @@ func (v *Verifier) Line(raw []byte) {
 	if l.Seq > 0 {
 		at.Seq = l.Seq
 	}
-	if v.hold != nil && v.explained(l, reason, at) {
+	if v.hold != nil && len(v.Whole) < maxTears && v.explained(l, reason, at) {
 		if v.Tears++; len(v.Torn) < maxTears {
 			v.Torn = append(v.Torn, v.hold.At)
+		}
+		if v.whole {
+			v.Whole = append(v.Whole, v.hold.At)
 		}
 		v.hold = nil
 		v.good(l, at)
@@ -290,6 +300,7 @@ func (v *Verifier) Line(raw []byte) {
 		v.suspect(*f)
 	} else {
 		v.closed = !InterruptedHeal(raw[:len(raw)-1], v.Seq+1)
+		v.whole = v.whole || v.closed
 	}
 	v.resume(l, reason)
 	v.eat(raw)
@@ -403,11 +414,15 @@ func (v *Verifier) resume(l Line, reason Reason) {
 	switch {
 	case reason != "":
 		v.broken = v.broken || !v.skip
-	case v.skip || l.Prev == v.after:
+	case v.skip:
 		v.after, v.skip = l.Sha, false
+		return
+	case l.Prev == v.after || v.aside != Hash{} && l.Prev == v.aside: // the bad line was put in
+		v.after = l.Sha
 	default:
 		v.broken, v.after = true, l.Sha
 	}
+	v.aside = Hash{}
 }
 
 // End ends the walk and returns the first bad line, nil for none.

@@ -391,6 +391,26 @@ func TestAdoptedRotate(t *testing.T) {
 	}
 }
 
+// Lines that stood are not passed over because a record calls them torn: an
+// operator must have accepted that.
+func TestWholeLinesTorn(t *testing.T) {
+	st, _ := lines(t, 20)
+	l := split(read(t, st))
+	l[9][40] ^= 1
+	kept := bytes.Join(l[9:20], nil)
+	before := bytes.Join(l[:9], nil)
+	last, _ := chain.Parse(l[8])
+	torn := tornAt(int64(len(before)), kept[:len(kept)-1])
+	payload := fmt.Sprintf(`{"seq":10,"ts":"2026-11-30T19:15:00.123456789Z","ev":"audit.torn","details":{"at":%d,"len":%d,"sha256":"%s"}}`, torn.At, torn.Len, torn.SHA256)
+	line, _ := chain.AppendLine(nil, []byte(payload), last.Sha)
+	write(t, st, append(append(before, kept...), line...))
+	for workers := 1; workers <= 2; workers++ {
+		if got := judged(t, st, Options{Workers: workers}); got != "1 frame 1:10" {
+			t.Error(got)
+		}
+	}
+}
+
 // A line that stands but does not follow can be accepted as well.
 func TestAcceptDoubled(t *testing.T) {
 	for name, change := range map[string]func(l [][]byte) []byte{

@@ -354,6 +354,7 @@ func (w *walker) enter(n int) {
 func (w *walker) leaveSlow() {
 	w.state, w.at = w.slow.State, w.slow.Next()
 	w.torn = append(w.torn, w.slow.Torn...)
+	w.whole = append(w.whole, w.slow.Whole...)
 	w.slow = nil
 }
 
@@ -410,9 +411,17 @@ func (r *Report) fill(w *walker, log *logFiles, bad *chain.Finding) {
 		}
 		return fmt.Sprintf("%s:%d", SegmentName(p.Segment), p.Line)
 	}
+	accepted := func(p chain.Place) bool {
+		return slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset })
+	}
+	for _, p := range w.whole {
+		if !accepted(p) && (bad == nil || before(p, bad.At)) {
+			bad = &chain.Finding{Reason: chain.Frame, At: p, Text: "lines that a record names as torn, and no operator accepted (audit.recovered)"}
+		}
+	}
 	for _, p := range w.torn {
 		how := "was not written whole, and a later record says so"
-		if slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset }) {
+		if accepted(p) {
 			how = "does not stand, and an operator accepted that (audit.recovered)"
 		}
 		r.warn("%s %s", place(p), how)
