@@ -230,19 +230,28 @@ func (s *Schema) violations(w *walk, v wire.Value, raws []raw) ([]Violation, int
 	raws = s.tagged(w, v, raws)
 	more := max(0, len(raws)-8*maxErrors)
 	raws = raws[:len(raws)-more]
-	var out []Violation
-	union := map[string]bool{} // where the types of all alternatives are told
+	var out, types []Violation // the latter as a type keyword alone says them
+	union := map[string]int{}  // the types of all alternatives, where they are told
 	names := map[string]bool{} // where a name is wrong and what of it is told
 	for _, r := range raws {
 		viol := s.violation(w, v, r)
-		union[viol.Pointer] = union[viol.Pointer] || viol.Rule == "type" && r.typ != "invalid_type"
 		names[viol.Pointer] = names[viol.Pointer] || strings.HasPrefix(viol.Got, "name ")
+		switch {
+		case r.typ == "invalid_type":
+			types = append(types, viol)
+			continue
+		case viol.Rule == "type":
+			union[viol.Pointer] |= typesNamed(viol.Expected)
+		}
 		out = append(out, viol)
 	}
-	out = slices.DeleteFunc(out, func(v Violation) bool {
-		return v.Rule == "propertyNames" && names[v.Pointer] ||
-			v.Rule == "type" && union[v.Pointer] && !strings.Contains(v.Expected, " or ")
-	})
+	for _, viol := range types {
+		// One alternative's type says less than those of all.
+		if typesNamed(viol.Expected)&^union[viol.Pointer] != 0 {
+			out = append(out, viol)
+		}
+	}
+	out = slices.DeleteFunc(out, func(v Violation) bool { return v.Rule == "propertyNames" && names[v.Pointer] })
 	if len(out) == 0 {
 		out = append(out, Violation{Rule: "internal", Expected: "another value"})
 	}
@@ -457,7 +466,8 @@ func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
 	return viol
 }
 
-// union tells the types of all alternatives, if the value has none of them.
+// union tells the types that a union lets through, if the value has none of
+// them.
 func (v *Violation) union(at *set, cur wire.Value, word string) {
 	var found *node
 	for _, n := range at.nodes {
@@ -471,11 +481,7 @@ func (v *Violation) union(at *set, cur wire.Value, word string) {
 	if found == nil {
 		return
 	}
-	bits := 0
-	for _, e := range found.under(word) {
-		bits |= typesOf(e.to)
-	}
-	if bits&typeBits[cur.Type().String()] == 0 {
+	if bits := typesOf(found); bits&typeBits[cur.Type().String()] == 0 {
 		v.Rule, v.Expected = "type", typeNames(bits)
 	}
 }
@@ -492,6 +498,15 @@ func typeNames(bits int) string {
 		return "another value"
 	}
 	return strings.Join(out, " or ")
+}
+
+// typesNamed is the set that typeNames has printed.
+func typesNamed(text string) int {
+	bits := 0
+	for t := range strings.SplitSeq(text, " or ") {
+		bits |= typeBits[t]
+	}
+	return bits
 }
 
 func plural(r raw, key, one, more string) string {

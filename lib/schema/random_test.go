@@ -41,6 +41,9 @@ func TestRandom(t *testing.T) {
 			if err != nil && (faulty(err) || fail.KindOf(err) != fail.ValidationFailed) {
 				t.Errorf("%s: %s: %v", text, v, err)
 			}
+			if err != nil && strings.HasSuffix(err.Error(), "want another value") {
+				t.Errorf("%s: %s is refused, and nothing is told of it", text, v)
+			}
 			if err == nil {
 				allowed++
 				if err := s.Check(s.Normalize(v)); err != nil {

@@ -380,6 +380,11 @@ func TestCheck(t *testing.T) {
 			"input: /password: want a value, since another property is there, got nothing (nearest: \"pasword\")\nhint: write \"password\", not \"pasword\"",
 		},
 		{`{"anyOf":[{"type":"string"},{"type":"null"}]}`, `5`, `input: want null or string, got number 5`},
+		{`{"anyOf":[{"type":["string","null"]},{"type":"integer"}]}`, `[]`, `input: want integer or null or string, got array of 0`},
+		{
+			`{"oneOf":[{"type":"object","required":["a"]},{"type":"object","required":["b"]}]}`, `5`,
+			`input: want object, got number 5`,
+		},
 		{
 			`{"oneOf":[{"type":"integer"},{"minimum":2}]}`, `5`,
 			`input: want exactly one of the forms of oneOf, got number 5`,
