@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"forge/lib/chain"
@@ -15,146 +18,271 @@ import (
 
 // Walk calls visit with every whole record in order, verified as it goes, from
 // the start of the chain to its present end, across its segments, and, when
-// follow is set, with those that come until ctx ends. It returns an error of
-// kind tampered at the first line that does not follow.
+// follow is set, with those that come until ctx ends. Errors: tampered at the
+// first line that does not follow and that no writer will name, and where what
+// follows is gone; not_found where there is no chain; io_error.
 func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload []byte, at chain.Place) error) error {
 	numbers, err := st.Segments()
-	if err != nil || len(numbers) == 0 {
-		return missingLog(st, errors.Join(err, os.ErrNotExist))
+	if err == nil && len(numbers) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return missingLog(st, err)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	rotated := false
+	r := &reader{ctx: ctx, st: st, follow: follow, n: numbers[0]}
+	begin := chain.Start
+	if r.n != 1 { // pruned: verify says whether rightly
+		first, err := firstLine(st, r.n)
+		if err != nil {
+			return err
+		}
+		if first.Seq > 0 {
+			begin = chain.State{Seq: first.Seq - 1, Sha: first.Prev}
+		}
+	}
 	each := func(l *chain.Line, at chain.Place) {
-		rotated = hasEvent(l.Payload, RotateEvent)
+		r.rotated = hasEvent(l.Payload, RotateEvent)
 		if ctx.Err() == nil {
 			if err := visit(bytes.Clone(l.Payload), at); err != nil {
 				stop(err)
 			}
 		}
 	}
-	begin := chain.Start
-	if numbers[0] != 1 { // pruned: verify says whether rightly
-		first, err := firstLine(st, numbers[0])
-		if err != nil {
+	r.v = chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, begin, chain.First(r.n))
+	for {
+		if err := r.segment(); err != nil {
 			return err
 		}
-		begin = chain.State{Seq: first.Seq - 1, Sha: first.Prev}
-	}
-	v := chain.NewVerifier(chain.Checks{TornOf: TornOf, Each: each}, begin, chain.First(numbers[0]))
-	for n := numbers[0]; ; n++ {
-		rotated = false
-		err := readSegment(ctx, st, n, v, func() bool { return follow && !rotated })
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil || v.Bad != nil {
+		if ctx.Err() != nil || r.next == 0 {
 			break
 		}
-		if _, err := os.Lstat(st.Segment(n + 1)); err != nil {
-			if !rotated || !follow {
-				break
-			}
-			if err := appears(ctx, st.Segment(n+1)); err != nil {
-				return err
-			}
+		r.v.NextSegment(r.next)
+		if r.v.Bad != nil {
+			break
 		}
-		v.NextSegment(n + 1)
+		if r.next != r.n+1 {
+			return r.gap()
+		}
+		r.n = r.next
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if bad := v.End(); bad != nil {
-		return fail.New(fail.Tampered, "forge-audit verify", "%s:%d: %s: %s", SegmentName(bad.At.Segment), bad.At.Line, bad.Reason, bad.Text)
+	if bad := r.v.End(); bad != nil && bad.Reason != chain.TornTail {
+		return tampered(fmt.Sprintf("%s:%d", SegmentName(bad.At.Segment), bad.At.Line), bad.Reason, bad.Text)
 	}
-	return nil
+	return r.lost
 }
 
-func readSegment(ctx context.Context, st *store.Store, n int, v *chain.Verifier, more func() bool) error {
-	f, _, err := openSegment(st, n)
+func tampered(where string, reason chain.Reason, text string) error {
+	return fail.New(fail.Tampered, "forge-audit verify", "%s: %s: %s", where, reason, text)
+}
+
+// reader gives the segments of a chain to a verifier, line by line, as they are
+// written.
+type reader struct {
+	ctx     context.Context
+	st      *store.Store
+	follow  bool
+	v       *chain.Verifier
+	rotated bool // the last line is an audit.rotate
+
+	n      int // the segment
+	f      *os.File
+	at, to int64 // what was given, and what may be: up to a newline
+	last   bool  // up to the end: nothing is waited for any more
+	doubts int   // how often the end was looked at, and something was wrong
+	listed []int // the segments there were then
+	next   int   // the one that follows, 0 for none
+	lost   error // what is wrong with the files, nil for nothing
+}
+
+const (
+	followEvery = 200 * time.Millisecond
+	// patience is how often something wrong is looked at before it is told:
+	// another may be about to write, rename or prune.
+	patience = 5
+)
+
+// segment reads one segment from its start.
+func (r *reader) segment() error {
+	f, _, err := openSegment(r.st, r.n)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.removed()
+	}
 	if err != nil {
-		return missingLog(st, err)
+		return err
 	}
 	defer f.Close()
-	if err := v.Read(&wholeLines{ctx: ctx, f: f, more: more}); err != nil {
+	r.f, r.at, r.to, r.last, r.doubts, r.rotated, r.next, r.lost = f, 0, 0, false, 0, false, 0, nil
+	if err := r.v.Read(r); err != nil {
 		return fail.New(fail.IOError, "", "read the trail: %w", err)
 	}
 	return nil
 }
 
-// appears waits for a file: a writer has ended one segment and not yet named the
-// next.
-func appears(ctx context.Context, path string) error {
-	for {
-		if _, err := os.Lstat(path); err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(followEvery):
-		}
+// removed is the error for a segment that was there a moment ago.
+func (r *reader) removed() error {
+	return fail.New(fail.IOError, "try again; forge-audit verify says whether it was pruned", "%s was removed while the trail was read", SegmentName(r.n))
+}
+
+// gap is the error where the next segment is not the one that follows.
+func (r *reader) gap() error {
+	if !slices.Contains(r.listed, r.n) {
+		return r.removed() // with those behind it, as prune does
 	}
+	return tampered(SegmentName(r.n+1), chain.Missing, "the segment is not there, and "+SegmentName(r.next)+" is")
 }
 
-// wholeLines reads a segment up to the last newline there is, and waits for
-// more as long as more says so.
-type wholeLines struct {
-	ctx    context.Context
-	f      *os.File
-	more   func() bool
-	at, to int64
-}
-
-const followEvery = 200 * time.Millisecond
-
-func (w *wholeLines) Read(p []byte) (int, error) {
-	for w.at == w.to {
-		if w.ctx.Err() != nil {
+// Read gives whole lines as long as more may come, and then the rest; nothing
+// more after a bad line.
+func (r *reader) Read(p []byte) (int, error) {
+	for r.at == r.to || r.v.Bad != nil {
+		if r.last || r.ctx.Err() != nil || r.v.Bad != nil {
 			return 0, io.EOF
 		}
-		if err := w.extend(); err != nil {
+		grown, err := r.extend()
+		if err == nil && !grown {
+			err = r.settle()
+		}
+		if err != nil {
 			return 0, err
 		}
-		if w.at < w.to {
-			break
-		}
-		if !w.more() {
-			return 0, io.EOF
-		}
-		select {
-		case <-w.ctx.Done():
-		case <-time.After(followEvery):
-		}
 	}
-	n, err := w.f.ReadAt(p[:min(int64(len(p)), w.to-w.at)], w.at)
-	w.at += int64(n)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // shorter than it was: cut under us
+	n, err := r.f.ReadAt(p[:min(int64(len(p)), r.to-r.at)], r.at)
+	r.at += int64(n)
+	if errors.Is(err, io.EOF) { // cut meanwhile: a torn end may be taken back, a line not
+		r.to = r.at
+		if r.last {
+			return n, nil
+		}
+		r.cut()
+		return n, nil
 	}
 	return n, err
 }
 
-// extend moves the end to the last newline of the file as it is now.
-func (w *wholeLines) extend() error {
-	fi, err := w.f.Stat()
+// extend moves the end to the last newline of the file as it is now, and says
+// whether it moved. It looks at no more than a fragment may have: after more than
+// that without a newline no writer goes on, and the verifier says so.
+func (r *reader) extend() (grown bool, err error) {
+	fi, err := r.f.Stat()
 	if err != nil {
+		return false, err
+	}
+	size := fi.Size()
+	if size < r.to {
+		r.cut()
+		return true, nil
+	}
+	for end := size; end > max(r.to, size-chain.MaxTorn-1); {
+		text := make([]byte, min(end-r.to, chain.MaxLine))
+		end -= int64(len(text))
+		if _, err := r.f.ReadAt(text, end); errors.Is(err, io.EOF) {
+			return false, nil // shorter again: look at it anew
+		} else if err != nil {
+			return false, err
+		}
+		if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
+			r.to = end + int64(i) + 1
+			return true, nil
+		}
+	}
+	if size-r.to > chain.MaxTorn {
+		r.to, r.last = size, true
+		return true, nil
+	}
+	return false, nil
+}
+
+// cut ends the reading of a segment that has become shorter.
+func (r *reader) cut() {
+	r.to, r.last, r.next = r.at, true, 0
+	r.lost = tampered(SegmentName(r.n), chain.Truncated, "its end was cut off while it was read")
+}
+
+// settle decides at the end of what there is: whether the segment has ended, or
+// something is wrong, or more is waited for.
+func (r *reader) settle() error {
+	listed, err := r.st.Segments()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if fi.Size() < w.to {
-		return io.ErrUnexpectedEOF
+	r.listed, r.next = listed, 0
+	if i, found := slices.BinarySearch(listed, r.n); found && i+1 < len(listed) {
+		r.next = listed[i+1]
+	} else if !found && i < len(listed) {
+		r.next = listed[i]
 	}
-	for end := fi.Size(); end > w.to; {
-		from := max(w.to, end-chain.MaxLine)
-		buf := make([]byte, end-from)
-		if _, err := w.f.ReadAt(buf, from); err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(buf, '\n'); i >= 0 {
-			w.to = from + int64(i) + 1
+	// What was written before the next one appeared is read first.
+	if grown, err := r.extend(); grown || err != nil {
+		return err
+	}
+	text := make([]byte, 256)
+	n, err := r.f.ReadAt(text, r.to)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	wrong := r.wrong()
+	waits, hope := r.v.Waits(text[:n])
+	switch {
+	case waits && !hope && r.next == 0:
+		r.last = true
+		return nil
+	case r.next != 0:
+		return r.finish()
+	case wrong != nil || waits && n == 0:
+		if r.doubts++; r.doubts > patience {
+			r.last, r.lost = true, wrong
 			return nil
 		}
-		end = from
+	case !r.follow:
+		return r.finish()
+	default:
+		r.doubts = 0
+	}
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(followEvery):
+	}
+	return nil
+}
+
+// finish lets what is left of the segment be read: with it, a line that was not
+// written whole.
+func (r *reader) finish() error {
+	fi, err := r.f.Stat()
+	if err == nil {
+		r.to, r.last = max(r.to, fi.Size()), true
+	}
+	return err
+}
+
+// wrong is the error for a newest segment that is not where it was, or that was
+// to be followed by another.
+func (r *reader) wrong() error {
+	name := SegmentName(r.n)
+	own, err := r.f.Stat()
+	if err != nil {
+		return fail.New(fail.IOError, "", "%s: %w", name, err)
+	}
+	there, err := os.Lstat(r.st.Segment(r.n))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return tampered(name, chain.Truncated, "it was removed while it was read")
+	case err != nil:
+		return fail.New(fail.IOError, "", "%w", err)
+	case !os.SameFile(own, there):
+		return tampered(name, chain.Identity, "another file has taken its place while it was read")
+	}
+	if !r.rotated {
+		return nil
+	}
+	_, err = os.Lstat(r.st.NextSegment(r.n + 1))
+	if errors.Is(err, fs.ErrNotExist) {
+		return tampered(SegmentName(r.n+1), chain.Truncated, "the segment that audit.rotate names is gone")
 	}
 	return nil
 }
