@@ -4,6 +4,7 @@
 # make interop the MCP inspector from npm lists and calls a forged tool
 # make bench   every figure as a ratio, both sides measured in turn
 # make fuzz    every fuzz target for FUZZTIME each
+# make differential  240,000 random pairs of schema and value, against another validator
 # make suite   the official JSON Schema suite, from JSON_SCHEMA_SUITE
 # make man     render the pages into man/out
 # make install into PREFIX (and DESTDIR)
@@ -18,7 +19,7 @@ PAGES     = $(patsubst man/%.scd,man/out/%,$(wildcard man/*.scd))
 export CGO_ENABLED = 0
 
 .DELETE_ON_ERROR:
-.PHONY: all build setup demo test check interop bench fuzz suite man install clean vuln
+.PHONY: all build setup demo test check interop bench fuzz differential suite man install clean vuln
 
 all: build
 
@@ -34,15 +35,17 @@ demo: setup build
 test: build
 	scripts/setup.sh test
 	FORGE_BIN=$(CURDIR)/bin $(GO) test -count=1 -timeout 10m ./...
+	cd tools/differential && $(GO) test -count=1 .
 	@if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh; else \
 		echo "these lines of scripts want root and were passed over:"; git grep -nE '^\[root\]' -- '*.txtar'; fi
 
 check:
 	scripts/setup.sh test
-	@bad=$$($(TOOL) gofumpt -l cmd lib e2e); [ -z "$$bad" ] || { echo "gofumpt would change:"; echo "$$bad"; exit 1; }
+	@bad=$$($(TOOL) gofumpt -l cmd lib e2e tools/differential); [ -z "$$bad" ] || { echo "gofumpt would change:"; echo "$$bad"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	cd tools/differential && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../go.mod staticcheck ./...
 	shellcheck scripts/*.sh .ci/run tools/interop/*.sh completions/forge.bash
 	$(MAKE) -s man
 
@@ -56,6 +59,9 @@ bench: build
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)
+
+differential: # PAIRS and SEED may be set
+	cd tools/differential && PAIRS=$${PAIRS:-240000} $(GO) test -count=1 -timeout 60m -v .
 
 suite:
 	$(GO) test -count=1 -tags suite -v -run Suite ./lib/schema
