@@ -44,6 +44,9 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 	}
 	each := func(l *chain.Line, at chain.Place) {
 		r.rotated = hasEvent(l.Payload, RotateEvent)
+		if hasEvent(l.Payload, RecoveredEvent) {
+			r.accept(l.Payload)
+		}
 		if ctx.Err() == nil {
 			if err := visit(bytes.Clone(l.Payload), at); err != nil {
 				stop(err)
@@ -89,6 +92,8 @@ type reader struct {
 	v       *chain.Verifier
 	rotated bool // the last line is an audit.rotate
 
+	accepted []chain.Place // of v.Whole, those that an operator accepted
+
 	n      int // the segment
 	f      *os.File
 	at, to int64 // what was given, and what may be: up to a newline
@@ -121,6 +126,16 @@ func (r *reader) segment() error {
 		return fail.New(fail.IOError, "", "read the trail: %w", err)
 	}
 	return nil
+}
+
+// accept notes what an audit.recovered says.
+func (r *reader) accept(payload []byte) {
+	d, _ := detailsOf[Damage](payload)
+	for _, p := range r.v.Whole {
+		if p.Segment == d.Segment && p.Offset == d.At && !slices.Contains(r.accepted, p) {
+			r.accepted = append(r.accepted, p)
+		}
+	}
 }
 
 // removed is the error for a segment that was there a moment ago.
@@ -260,9 +275,15 @@ func (r *reader) finish() error {
 	return err
 }
 
-// wrong is the error for a newest segment that is not where it was, or that was
-// to be followed by another.
+// wrong is the error for lines that are called torn and were none, and for a
+// newest segment that is not where it was, or that was to be followed by another.
 func (r *reader) wrong() error {
+	for _, p := range r.v.Whole {
+		if !slices.Contains(r.accepted, p) {
+			return tampered(fmt.Sprintf("%s:%d", SegmentName(p.Segment), p.Line), chain.Frame,
+				"lines that a record names as torn, and no operator accepted (audit.recovered)")
+		}
+	}
 	name := SegmentName(r.n)
 	own, err := r.f.Stat()
 	if err != nil {

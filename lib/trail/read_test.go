@@ -3,6 +3,7 @@ package trail
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -316,6 +317,32 @@ func TestWalkEnds(t *testing.T) {
 				t.Errorf("%s: %s, want %s: %s", fail.KindOf(err), text, c.kind, c.text)
 			}
 		})
+	}
+
+	// Lines that were whole are torn only if an operator said so.
+	for _, accept := range []bool{false, true} {
+		st, tr := lines(t, 3)
+		if accept {
+			put(t, st.Segment(1), []byte("garbage\nmore\n"))
+			if _, err := Recover(context.Background(), tr, true); err != nil {
+				t.Fatal(err)
+			}
+			if got := payloads(t, st); len(got) != 7 {
+				t.Errorf("%d records", len(got))
+			}
+			continue
+		}
+		before := read(t, st)
+		put(t, st.Segment(1), []byte("garbage\nmore"))
+		torn := tornAt(int64(len(before)), []byte("garbage\nmore"))
+		last, _ := chain.Parse(split(before)[2])
+		l, _ := chain.AppendLine([]byte("\n"), fmt.Appendf(nil, `{"seq":4,"ts":"2026-11-30T19:15:00.123456789Z","ev":"audit.torn","details":{"at":%d,"len":%d,"sha256":"%s"}}`, torn.At, torn.Len, torn.SHA256), last.Sha)
+		put(t, st.Segment(1), l)
+		const want = "audit-000001.jsonl:4: frame: lines that a record names as torn, and no operator accepted (audit.recovered)"
+		if err := Walk(context.Background(), st, false, func([]byte, chain.Place) error { return nil }); fail.KindOf(err) != fail.Tampered || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+		follow(t, st).ends(fail.Tampered, want)
 	}
 
 	// A heal that was stopped is no more of an error than a torn line.
