@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -83,8 +85,12 @@ func tell(ctx context.Context, c *cli.Command, k *cmdline.Caller, f registry.Fau
 		return fresh
 	})
 	if err == nil && fresh {
+		file := any(f.Wire + ".json")
+		if !utf8.ValidString(f.Wire) { // a name is bytes, a record is text
+			file = map[string]string{"b64": base64.StdEncoding.EncodeToString([]byte(f.Wire + ".json"))}
+		}
 		_, err = k.Trail.Append(ctx, trail.Record{Event: trail.LoadFailed, Details: map[string]any{
-			"scope": f.Place.Scope, "file": f.Wire + ".json", "file_sha256": sum,
+			"scope": f.Place.Scope, "file": file, "file_sha256": sum,
 		}})
 	}
 	if err != nil {
