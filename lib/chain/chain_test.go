@@ -405,6 +405,23 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// What is cut off a log in the midst of a line is missing from that line on.
+func TestNext(t *testing.T) {
+	lines := log(3)
+	for _, c := range []struct {
+		text []byte
+		line int64
+	}{{nil, 1}, {join(lines...), 4}, {join(lines[0], lines[1], lines[2][:50]), 3}, {join(lines[0], make([]byte, 70000)), 2}} {
+		v := NewVerifier(Checks{TornOf: tornOf}, Start, First(1))
+		if err := v.Read(bytes.NewReader(c.text)); err != nil {
+			t.Fatal(err)
+		}
+		if at := v.Next(); at.Line != c.line || at.Offset != int64(len(c.text)) {
+			t.Errorf("%d bytes: next is %+v, want line %d", len(c.text), at, c.line)
+		}
+	}
+}
+
 // A line of a gigabyte would be walked in the same memory; 8 MiB shows it.
 func TestHugeLine(t *testing.T) {
 	lines := log(3)

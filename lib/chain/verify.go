@@ -307,9 +307,8 @@ func (v *Verifier) Line(raw []byte) {
 }
 
 // rest ends a segment with an unterminated line at a place, of which begin is the
-// beginning.
+// beginning. It is not counted: the next line is still that one.
 func (v *Verifier) rest(begin []byte, at Place) {
-	v.next.Line++
 	if v.hold != nil && InterruptedHeal(begin, v.Seq+1) {
 		f := *v.hold
 		f.Reason, f.Text = TornTail, "the last line was not written whole, nor the record that was to name it"
