@@ -63,12 +63,12 @@ func (n *node) compile(d *document) error {
 		return nil
 	}
 	for _, e := range n.under("patternProperties") {
-		re, why := d.translate(e.name)
-		if why != "" {
-			return d.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
+		p, err := d.propertyPattern(n, e.name)
+		if err != nil {
+			return err
 		}
-		n.patterns = append(n.patterns, regexp.MustCompile(re))
-		n.sizes = append(n.sizes, d.regexes[e.name].size)
+		n.patterns = append(n.patterns, regexp.MustCompile(p.re2))
+		n.sizes = append(n.sizes, p.size)
 	}
 	return nil
 }
@@ -85,38 +85,15 @@ func (n *node) all(see func(edge)) {
 // A document is the author's schema with all its positions found, each keyword
 // known to its dialect, and each $ref led to its position.
 type document struct {
-	nodes   []*node // in document order, the root first
-	byAt    map[string]*node
-	byURI   map[string]*node
-	dialect dialect
-	regexes map[string]translated
-	program int            // the size of all patterns
-	dynamic map[string]int // how many positions have a $dynamicAnchor
+	nodes    []*node // in document order, the root first
+	byAt     map[string]*node
+	byURI    map[string]*node
+	dialect  dialect
+	patterns map[string]lowPattern
+	program  int            // the size of all patterns
+	dynamic  map[string]int // how many positions have a $dynamicAnchor
 
 	unevaluated bool // some position has one of these keywords
-}
-
-// translated is what translate said of a pattern, and its instructions.
-type translated struct {
-	re2, why string
-	size     int
-}
-
-// translate is translate, once for each pattern.
-func (d *document) translate(ecma string) (re2, why string) {
-	if r, ok := d.regexes[ecma]; ok {
-		return r.re2, r.why
-	}
-	re2, why = translate(ecma)
-	size := 0
-	if why == "" {
-		size = programSize(re2)
-		if d.program += size; d.program > maxProgram {
-			why = "the patterns of the schema are too large together"
-		}
-	}
-	d.regexes[ecma] = translated{re2, why, size}
-	return re2, why
 }
 
 func (d *document) root() *node { return d.nodes[0] }
@@ -145,7 +122,7 @@ const ownBase = "json-schema:///"
 
 // index finds every position of the author's schema.
 func index(author wire.Value) (*document, error) {
-	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, regexes: map[string]translated{}, dynamic: map[string]int{}}
+	d := &document{byAt: map[string]*node{}, byURI: map[string]*node{}, dialect: draft2020, patterns: map[string]lowPattern{}, dynamic: map[string]int{}}
 	if n := len(author.Bytes()); n > maxBytes {
 		return nil, d.refuse("", "", "split the tool, or take data out of the schema",
 			"%d bytes, at most %d", n, maxBytes)

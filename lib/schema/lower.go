@@ -436,43 +436,6 @@ func (l *lowerer) lengths(n *node, t *target) error {
 	return nil
 }
 
-// text lowers pattern.
-func (l *lowerer) text(n *node, t *target) error {
-	v, ok := n.get("pattern")
-	if !ok {
-		return nil
-	}
-	if v.Type() != wire.String {
-		return l.doc.refuse(n.at, "pattern", "write a regular expression", "%s, want a string", short(v))
-	}
-	re, why := l.doc.translate(v.Text())
-	if why != "" {
-		return l.doc.refuse(n.at, "pattern", patternHint(why), "pattern %s: %s", short(v), why)
-	}
-	t.put("pattern", wire.StringOf(re))
-	return nil
-}
-
-func patternHint(why string) string {
-	switch {
-	case strings.HasPrefix(why, "lookaround"):
-		return `say it without lookaround: a second "pattern" under "allOf", or under "not"`
-	case strings.HasPrefix(why, "a backreference"):
-		return "say it without backreferences; the tool itself may check the rest"
-	case strings.HasPrefix(why, `\A`):
-		return "write ^"
-	case strings.HasPrefix(why, `\z`), strings.HasPrefix(why, `\Z`):
-		return "write $"
-	case strings.HasPrefix(why, "inline flags"):
-		return "write the letters as classes, as [Aa]"
-	case strings.HasPrefix(why, "a POSIX class"):
-		return "write [0-9], [A-Za-z] and the like"
-	case strings.Contains(why, "beyond 1000"):
-		return `write "maxLength" for a long bound`
-	}
-	return "write a regular expression of ECMA-262"
-}
-
 // format lowers format to a checker of ours, or to limits.
 func (l *lowerer) format(n *node, t *target) error {
 	v, ok := n.get("format")
@@ -562,15 +525,15 @@ func (l *lowerer) object(n *node, t *target) error {
 		res := map[string]string{}
 		taken := map[string]bool{}
 		for _, e := range es {
-			re, why := l.doc.translate(e.name)
-			if why != "" {
-				return l.doc.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
+			p, err := l.doc.propertyPattern(n, e.name)
+			if err != nil {
+				return err
 			}
-			res[e.name] = re
-			if taken[re] {
+			res[e.name] = p.re2
+			if taken[p.re2] {
 				again = append(again, e)
 			} else {
-				taken[re] = true
+				taken[p.re2] = true
 				first = append(first, e)
 			}
 		}

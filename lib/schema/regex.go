@@ -26,6 +26,10 @@ const (
 func translate(ecma string) (re2, why string) { return (&translator{in: ecma}).run() }
 
 func (t *translator) run() (re2, why string) {
+	t.hint = "write a regular expression of ECMA-262"
+	if m := slashes().FindStringSubmatch(t.in); m != nil && !t.lenient {
+		return "", t.refuse("the slashes stand for themselves", "write "+m[1]+" without the slashes")
+	}
 	if why := t.pattern(); why != "" {
 		return "", why
 	}
@@ -37,7 +41,7 @@ func (t *translator) run() (re2, why string) {
 		}
 		cause = strings.TrimPrefix(cause, "error parsing regexp: ")
 		if strings.Contains(cause, "repeat count") {
-			cause = "a repetition beyond 1000"
+			cause = t.refuse("a repetition beyond 1000", `write "maxLength" for a long bound`)
 		}
 		return "", cause
 	}
@@ -64,7 +68,14 @@ type translator struct {
 	in      string
 	at      int
 	out     strings.Builder
-	lenient bool // take what RE2 cannot do for something it can: is it ECMA-262 at all?
+	hint    string // what to write instead of what is refused
+	lenient bool   // take what RE2 cannot do for something it can: is it ECMA-262 at all?
+}
+
+// refuse sets the hint, and returns why.
+func (t *translator) refuse(why, hint string) string {
+	t.hint = hint
+	return why
 }
 
 func (t *translator) rest() string { return t.in[t.at:] }
@@ -94,12 +105,20 @@ func (t *translator) pattern() string {
 			}
 		case '{':
 			// A quantifier as it is, anything else is the brace itself.
-			if q := quantifier().FindString("{" + t.rest()); q != "" {
+			s := "{" + t.rest()
+			if q := quantifier().FindString(s); q != "" {
 				t.out.WriteString(q)
 				t.at += len(q) - 1
-			} else {
-				t.out.WriteString(`\{`)
+				continue
 			}
+			if m := nearQuantifier().FindStringSubmatch(s); m != nil && m[1]+m[3] != "" && !t.lenient {
+				least := m[1]
+				if least == "" {
+					least = "0"
+				}
+				return t.refuse(m[0]+" stands for itself", "write {"+least+m[2]+m[3]+"}")
+			}
+			t.out.WriteString(`\{`)
 		case '}', ']':
 			t.out.WriteByte('\\')
 			t.out.WriteRune(r)
@@ -113,6 +132,11 @@ func (t *translator) pattern() string {
 var (
 	namedBack  = pattern(`^<[A-Za-z_$][A-Za-z0-9_$]*>`)
 	quantifier = pattern(`^\{[0-9]+(,[0-9]*)?\}`)
+
+	// What other languages read as a repetition, and ECMA-262 as text.
+	nearQuantifier = pattern(`^\{ *([0-9]*) *(,?) *([0-9]*) *\}`)
+	// A literal of JavaScript: before ^ and after $ nothing matches a slash.
+	slashes = pattern(`(?s)^/(\^.*|.*\$)/[dgimsuvy]*$`)
 )
 
 // pattern compiles on first use: most commands start without needing any.
@@ -134,7 +158,7 @@ func (t *translator) group() string {
 			t.at += strings.IndexAny(s, "=!") + 1
 			return ""
 		}
-		return "lookaround (" + s[:strings.IndexAny(s, "=!")+1] + "…) is not supported"
+		return t.refuse("lookaround ("+s[:strings.IndexAny(s, "=!")+1]+"…) is not supported", lookaroundHint)
 	case strings.HasPrefix(s, "?<"):
 		end := strings.IndexByte(s, '>')
 		if end < 3 || !plainName(s[2:end]) {
@@ -142,11 +166,29 @@ func (t *translator) group() string {
 		}
 		t.out.WriteByte('(') // the name serves only a backreference
 		t.at += end + 1
+	case strings.HasPrefix(s, "?P="):
+		return t.refuse("a backreference (?P=…) is not supported", backreferenceHint)
+	case strings.HasPrefix(s, "?P<"):
+		hint := "write (?<name>…)"
+		if name, _, ok := strings.Cut(s[len("?P<"):], ">"); ok && plainName(name) {
+			hint = "write (?<" + name + ">…)"
+		}
+		return t.refuse("(?P<…) is not in ECMA-262", hint)
+	case strings.HasPrefix(s, "?>"):
+		return t.refuse("an atomic group (?>…) is not in ECMA-262", "write (?:…)")
+	case strings.HasPrefix(s, "?#"):
+		return t.refuse("a comment (?#…) is not in ECMA-262", `leave it out, or write it into "$comment"`)
 	default:
-		return "inline flags (?" + strings.TrimLeft(s[:min(2, len(s))], "?") + "…) are not in ECMA-262"
+		return t.refuse("inline flags (?"+strings.TrimLeft(s[:min(2, len(s))], "?")+"…) are not in ECMA-262",
+			"write the letters as classes, as [Aa]")
 	}
 	return ""
 }
+
+const (
+	lookaroundHint    = `say it without lookaround: a second "pattern" under "allOf", or under "not"`
+	backreferenceHint = "say it without backreferences; the tool itself may check the rest"
+)
 
 // literal writes a code point that stands for itself.
 func (t *translator) literal(r rune) {
@@ -215,9 +257,9 @@ func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
 		}
 		return "", c, ""
 	case c >= '0' && c <= '9':
-		return "", 0, "a backreference (\\" + string(c) + ") is not supported"
+		return "", 0, t.refuse("a backreference (\\"+string(c)+") is not supported", backreferenceHint)
 	case c == 'k':
-		return "", 0, `a backreference (\k) is not supported`
+		return "", 0, t.refuse(`a backreference (\k) is not supported`, backreferenceHint)
 	case c == 'c':
 		if s := t.rest(); s != "" && isAlnum(s[0]) && s[0] > '9' {
 			t.at++
@@ -237,6 +279,12 @@ func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
 		set, why := t.property(c)
 		return set, 0, why
 	case c < utf8.RuneSelf && isAlnum(byte(c)):
+		switch c {
+		case 'A':
+			t.hint = "write ^"
+		case 'z', 'Z':
+			t.hint = "write $"
+		}
 		return "", 0, `\` + string(c) + " means nothing in ECMA-262"
 	default:
 		return "", c, ""
@@ -295,23 +343,25 @@ func (t *translator) property(c rune) (set, why string) {
 		switch key {
 		case "Script", "sc":
 			if unicode.Scripts[val] == nil {
-				return "", "no script " + strconv.Quote(val)
+				return "", t.refuse("no script "+strconv.Quote(val), classHint)
 			}
 			return `\` + string(c) + "{" + val + "}", ""
 		case "General_Category", "gc":
 			short = val
 		default:
-			return "", "no property " + strconv.Quote(name)
+			return "", t.refuse("no property "+strconv.Quote(name), classHint)
 		}
 	}
 	if long, ok := unicode.CategoryAliases[short]; ok {
 		short = long
 	}
 	if unicode.Categories[short] == nil {
-		return "", "no property " + strconv.Quote(name)
+		return "", t.refuse("no property "+strconv.Quote(name), classHint)
 	}
 	return `\` + string(c) + "{" + short + "}", ""
 }
+
+const classHint = "write a class of characters, as [a-z], or leave the pattern out"
 
 // class reads the rest of [ ].
 func (t *translator) class() string {
@@ -381,7 +431,7 @@ func (t *translator) member() (set string, r rune, why string) {
 	case r == '\\':
 		return t.escaped(true)
 	case r == '[' && strings.HasPrefix(t.rest(), ":"):
-		return "", 0, "a POSIX class ([:…:]) is not in ECMA-262"
+		return "", 0, t.refuse("a POSIX class ([:…:]) is not in ECMA-262", "write [0-9], [A-Za-z] and the like")
 	default:
 		return "", r, ""
 	}

@@ -81,8 +81,7 @@ func Compile(author, lowered wire.Value) (s *Schema, err error) {
 // note remembers what a position says that Check and the walks need.
 func (s *Schema) note(n *node) {
 	if p, ok := n.get("pattern"); ok {
-		re, _ := s.doc.translate(p.Text())
-		s.patterns[re] = p.Text()
+		s.patterns[s.doc.pattern(p.Text()).told()] = p.Text()
 	}
 	for _, word := range []string{"const", "enum"} {
 		v, _ := n.get(word)

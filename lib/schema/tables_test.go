@@ -60,6 +60,11 @@ func TestLower(t *testing.T) {
 			`{"patternProperties":{"^b":{}},"allOf":[{"properties":{"a":true},"patternProperties":{"^b":true},"additionalProperties":false},{"properties":{"a":{}}}]}`,
 		},
 		{`{"pattern":"^.\\s[\\w-]\\/$"}`, `{"pattern":"^[^\\n\\r\\x{2028}\\x{2029}][\\t-\\r \\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}\\x{feff}][\\w\\x{2d}]\\x{2f}$"}`},
+		{
+			`{"pattern":"^(?!-)(?=..$)[a-z-]+"}`,
+			`{"if":{"allOf":[{"pattern":"^(?:[^\\n\\r\\x{2028}\\x{2029}][^\\n\\r\\x{2028}\\x{2029}]$)"},{"pattern":"^(?:[a-z\\x{2d}]+)"}],"not":{"anyOf":[{"pattern":"^(?:-)"}]}},` +
+				`"else":{"pattern":"[^\\x{0}-\\x{10ffff}]\\^\\(\\?!-\\)\\(\\?=\\.\\.\\$\\)\\[a-z-\\]\\+"}}`,
+		},
 		{`{"format":"date"}`, `{"format":"forge-date"}`},
 		{`{"format":"password"}`, `{}`},
 	} {
@@ -182,6 +187,26 @@ func TestLowerErrors(t *testing.T) {
 		{
 			`{"pattern":"(?=a)"}`,
 			"schema: /pattern: pattern \"(?=a)\": lookaround (?=…) is not supported\nhint: say it without lookaround: a second \"pattern\" under \"allOf\", or under \"not\"",
+		},
+		{
+			`{"pattern":"^(?!-)a|b"}`,
+			"schema: /pattern: pattern \"^(?!-)a|b\": lookaround (?!…) is not supported\nhint: say it without lookaround: a second \"pattern\" under \"allOf\", or under \"not\"",
+		},
+		{
+			`{"pattern":"^(?!-)(a|b"}`,
+			"schema: /pattern: pattern \"^(?!-)(a|b\": missing closing )\nhint: write a regular expression of ECMA-262",
+		},
+		{
+			`{"patternProperties":{"^(?!x-)":{}}}`,
+			"schema: /patternProperties: pattern \"^(?!x-)\": lookaround is not supported under patternProperties\nhint: say it without lookaround; the names that no pattern matches are for \"additionalProperties\"",
+		},
+		{
+			`{"pattern":"^a{ 1, }$"}`,
+			"schema: /pattern: pattern \"^a{ 1, }$\": { 1, } stands for itself\nhint: write {1,}",
+		},
+		{
+			`{"pattern":"(?P=y)"}`,
+			"schema: /pattern: pattern \"(?P=y)\": a backreference (?P=…) is not supported\nhint: say it without backreferences; the tool itself may check the rest",
 		},
 		{
 			`{"pattern":"(a)\\1"}`,
@@ -361,6 +386,9 @@ func TestCheck(t *testing.T) {
 			`{"minLength":3,"pattern":"^\\d.$"}`, `"a"`,
 			`input: want at least 3 characters, got string "a"; want a match of ^\d.$, got string "a"`,
 		},
+		{`{"pattern":"^(?!-)[a-z-]+$"}`, `"-a"`, `input: want a match of ^(?!-)[a-z-]+$, got string "-a"`},
+		{`{"pattern":"^(?!-)[a-z-]+$","not":{"const":"a"}}`, `"a"`, `input: want what the schema does not exclude, got string "a"`},
+		{`{"propertyNames":{"pattern":"^(?!x-)"}}`, `{"x-a":1}`, `input: want a match of ^(?!x-), got name "x-a"`},
 		{`{"format":"date"}`, `"2026-02-30"`, `input: want format date, got string "2026-02-30"`},
 		{`{"minItems":2,"uniqueItems":true}`, `[]`, `input: want at least 2 items, got array of 0`},
 		{`{"uniqueItems":true}`, `[1,2,1.0]`, `input: want items that differ, got items 0 and 2 alike`},
@@ -427,6 +455,10 @@ func TestCheck(t *testing.T) {
 		{
 			`{"properties":{"t":{"type":"string","x-redact":true,"minLength":9}}}`, `{"t":"s3cret"}`,
 			`input: /t: want at least 9 characters, got <redacted>`,
+		},
+		{
+			`{"properties":{"t":{"type":"string","x-redact":true,"pattern":"^(?=.*[A-Z])"}}}`, `{"t":"s3cret"}`,
+			`input: /t: want a match of ^(?=.*[A-Z]), got <redacted>`,
 		},
 		{
 			`{"properties":{"t":{"type":"string","x-redact":true}}}`, `{"t":12345}`,

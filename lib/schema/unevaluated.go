@@ -365,11 +365,11 @@ func (l *lowerer) own(from, n *node, word string) (c cover, err error) {
 		c.names = append(c.names, e.name)
 	}
 	for _, e := range n.under("patternProperties") {
-		re, why := l.doc.translate(e.name)
-		if why != "" {
-			return c, l.doc.refuse(n.at, "patternProperties", patternHint(why), "pattern %s: %s", short(wire.StringOf(e.name)), why)
+		p, err := l.doc.propertyPattern(n, e.name)
+		if err != nil {
+			return c, err
 		}
-		c.patterns = append(c.patterns, re)
+		c.patterns = append(c.patterns, p.re2)
 	}
 	return c, nil
 }
