@@ -54,7 +54,7 @@ func (d *document) bindable(n *node) error {
 	if v.Type() != wire.String || v.Text() != "ro" && v.Text() != "rw" {
 		return d.refuse(n.at, "x-bind", `write "ro" or "rw"`, "%s, want \"ro\" or \"rw\"", short(v))
 	}
-	switch t := typesOf(n); {
+	switch t := n.types; {
 	case t&typeString == 0 || t&^(typeString|typeNull) != 0:
 		return d.refuse(n.at, "x-bind", `write "type":"string" beside it`, "only a string names a path")
 	}
@@ -81,8 +81,24 @@ var typeBits = map[string]int{
 	"string": typeString, "array": typeArray, "object": typeObject,
 }
 
-// typesOf returns the types that a position lets through, at most.
-func typesOf(n *node) int {
+// typing notes at each position the types that it lets through, at most.
+func (d *document) typing() {
+	done := make([]bool, len(d.nodes))
+	var visit func(n *node) int
+	visit = func(n *node) int {
+		if !done[n.id] { // no position asks for itself: see cycles
+			n.types = typesOf(n, visit)
+			done[n.id] = true
+		}
+		return n.types
+	}
+	for _, n := range d.nodes {
+		visit(n)
+	}
+}
+
+// typesOf is what a position lets through, and of finds it for another.
+func typesOf(n *node, of func(*node) int) int {
 	if n.v.Type() == wire.Bool {
 		if n.v.Text() == "true" {
 			return typeAny
@@ -107,16 +123,16 @@ func typesOf(n *node) int {
 		bits &= sum
 	}
 	if n.ref != nil {
-		bits &= typesOf(n.ref)
+		bits &= of(n.ref)
 	}
 	for _, e := range n.kids["allOf"] {
-		bits &= typesOf(e.to)
+		bits &= of(e.to)
 	}
 	for _, word := range []string{"anyOf", "oneOf"} {
 		if es := n.kids[word]; len(es) > 0 {
 			sum := 0
 			for _, e := range es {
-				sum |= typesOf(e.to)
+				sum |= of(e.to)
 			}
 			bits &= sum
 		}

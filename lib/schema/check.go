@@ -366,7 +366,7 @@ func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
 		bits := typeAny
 		exact := &walk{left: w.left, m: w.m}
 		for _, n := range exact.closure(exact.members(at, name)) {
-			bits &= typesOf(n)
+			bits &= n.types
 		}
 		if bits != typeAny {
 			viol.Expected = typeNames(bits)
@@ -481,7 +481,7 @@ func (v *Violation) union(at *set, cur wire.Value, word string) {
 	if found == nil {
 		return
 	}
-	if bits := typesOf(found); bits&typeBits[cur.Type().String()] == 0 {
+	if bits := found.types; bits&typeBits[cur.Type().String()] == 0 {
 		v.Rule, v.Expected = "type", typeNames(bits)
 	}
 }

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -127,14 +128,29 @@ func TestTranslate(t *testing.T) {
 
 // TestFormats holds each format against its RFC.
 func TestFormats(t *testing.T) {
+	left := maps.Clone(formats)
 	for _, c := range []struct{ format, yes, no string }{
 		{"date", "2024-02-29|0001-01-01", "2023-02-29|2024-2-29|2024-02-29T|২024-01-01|2024-13-01"},
 		{"time", "10:20:30Z|23:59:60Z|10:20:30.5+01:00|01:29:60+01:30", "10:20:30|24:00:00Z|10:20:60Z|10:20:30.Z|10:20:30+24:00|01:29:60+01:00"},
 		{"date-time", "2024-02-29T10:20:30z|2024-02-29t10:20:30Z", "2024-02-29 10:20:30Z|2024-02-29|10:20:30Z"},
+		{"time-local", "10:20:30|23:59:60|00:00:00.000001", "10:20|10:20:30Z|24:00:00|10:20:61|10:20:30.|2024-02-29T10:20:30"},
+		{"date-time-local", "2024-02-29T10:20:30|2024-02-29 10:20:30.5", "2024-02-29T10:20:30Z|2023-02-29T10:20:30|2024-02-29|2024-02-29_10:20:30"},
+		{"partial-date-time", "2024-02-29T10:20:30", "10:20:30|2024-02-29T10:20:30+01:00"},
 		{"duration", "P1D|PT1H|P1Y2M3DT4H5M6S|P2W", "P|PT|1D|P1D2H|P1Y2W|P1Y1D|P1.5D"},
 		{"email", `a@b|a.b+c@x.org|"a b"@x.org|a@[127.0.0.1]|a@[IPv6:::1]`, "a|@b|a@|a..b@x|.a@x|a b@x|Boss <b@x>|a@b@c|a@-x"},
 		{"ipv4", "1.2.3.4", "1.2.3|01.2.3.4|1.2.3.256|::ffff:1.2.3.4|1.2.3.4/8"},
 		{"ipv6", "::1|::ffff:1.2.3.4", "1.2.3.4|::1%eth0|:::1|12345::"},
+		{"ip", "1.2.3.4|::1", "1.2.3|::1%eth0|1.2.3.4/8"},
+		{"ipvanyaddress", "1.2.3.4|::1", "|a"},
+		{"ipv4network", "10.0.0.0/8|0.0.0.0/0|1.2.3.4/32|1.2.3.4", "10.0.0.1/8|10.0.0.0/33|10.0.0.0/08|10.0.0.0/|::/0|10.0.0.0/255.0.0.0|10/8"},
+		{"ipv6network", "fe80::/10|::/0|::1", "fe80::1/10|::/129|::1%eth0/64|10.0.0.0/8"},
+		{"ipvanynetwork", "10.0.0.0/8|::/0", "10.0.0.1/8|/8"},
+		{"ipv4interface", "10.0.0.1/8|10.0.0.1", "10.0.0.1/33|10.0.0.1/+8|::1/8"},
+		{"ipv6interface", "fe80::1/10|::1", "10.0.0.1/8|fe80::1/-1"},
+		{"ipvanyinterface", "10.0.0.1/8|fe80::1/10", "10.0.0.1/"},
+		{"base64", "|aGk=|aGkh|++//", "a|aGk|aGk==|aGl=|aG k=|aGk=\n|--__|aGk=aGk="},
+		{"byte", "aGk=", "aGk"},
+		{"base64url", "|aGk=|aGk|--__", "a|aGk==|aGl|++//|aG\nkh"},
 		{"uuid", "2EB8AA08-aa98-11ea-b4aa-73b441d16380", "2eb8aa08aa9811eab4aa73b441d16380|2eb8aa08-aa98-11ea-b4aa-73b441d1638g|{2eb8aa08-aa98-11ea-b4aa-73b441d16380}"},
 		{"uri", "http://a/b?c#d|urn:x:y|mailto:a@b", "a/b|//a|http://a b|http://a/%zz|http://[a]|\\\\x"},
 		{"uri-reference", "a/b|//a|#x|", "\\a|a b|http://[a]"},
@@ -144,6 +160,7 @@ func TestFormats(t *testing.T) {
 		{"relative-json-pointer", "0|1#|2/a", "/a|01|-1|1a"},
 	} {
 		f := formats[c.format]
+		delete(left, c.format)
 		for s := range strings.SplitSeq(c.yes, "|") {
 			if !f(s) {
 				t.Errorf("%s refuses %q", c.format, s)
@@ -154,5 +171,8 @@ func TestFormats(t *testing.T) {
 				t.Errorf("%s takes %q", c.format, s)
 			}
 		}
+	}
+	for name := range left {
+		t.Errorf("nothing is held of %s", name)
 	}
 }

@@ -1,57 +1,99 @@
 package schema
 
 import (
+	"encoding/base64"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"forge/lib/wire"
 )
 
-// formats are the formats of strings that are checked, each by its RFC.
+// formats are the formats of strings that are checked, each by its RFC; those of
+// generators by what reads them there.
 var formats = map[string]func(string) bool{
 	"date":                  isDate,
 	"time":                  isTime,
 	"date-time":             isDateTime,
+	"time-local":            isLocalTime,
+	"date-time-local":       isLocalDateTime,
+	"partial-date-time":     isLocalDateTime, // schemars
 	"duration":              isDuration,
 	"email":                 isEmail,
+	"ip":                    isIP, // schemars
 	"ipv4":                  isIPv4,
 	"ipv6":                  isIPv6,
+	"ipvanyaddress":         isIP, // this and the next: pydantic
+	"ipvanynetwork":         func(s string) bool { return isNetwork(s, isIP) },
+	"ipv4network":           func(s string) bool { return isNetwork(s, isIPv4) },
+	"ipv6network":           func(s string) bool { return isNetwork(s, isIPv6) },
+	"ipvanyinterface":       func(s string) bool { return isInterface(s, isIP) },
+	"ipv4interface":         func(s string) bool { return isInterface(s, isIPv4) },
+	"ipv6interface":         func(s string) bool { return isInterface(s, isIPv6) },
 	"uuid":                  isUUID,
 	"uri":                   isURI,
 	"uri-reference":         isURIReference,
 	"hostname":              isHostname,
+	"base64":                isBase64,
+	"byte":                  isBase64, // OpenAPI
+	"base64url":             isBase64URL,
 	"regex":                 isRegex,
 	"json-pointer":          isPointer,
 	"relative-json-pointer": isRelativePointer,
 }
 
-// formatHints are formats of generators that say nothing to check.
-var formatHints = []string{"password", "binary", "double"}
+// formatHints are formats of generators that say nothing to check: a path is a
+// path whatever it is.
+var formatHints = []string{"password", "binary", "double", "path", "file-path", "directory-path"}
 
 // integerFormats are limits under another name.
 var integerFormats = map[string][2]string{
-	"int8": {"-128", "127"}, "int16": {"-32768", "32767"},
-	"int32": {"-2147483648", "2147483647"}, "int64": {"-9223372036854775808", "9223372036854775807"},
-	"uint8": {"0", "255"}, "uint16": {"0", "65535"},
-	"uint32": {"0", "4294967295"}, "uint64": {"0", "18446744073709551615"},
+	"int8": {"-128", "127"}, "uint8": {"0", "255"},
+	"int16": {"-32768", "32767"}, "uint16": {"0", "65535"},
+	"int32": {"-2147483648", "2147483647"}, "uint32": {"0", "4294967295"},
+	"int64": {"-9223372036854775808", "9223372036854775807"}, "uint64": {"0", "18446744073709551615"},
 	"int": {"-9223372036854775808", "9223372036854775807"}, "uint": {"0", "18446744073709551615"},
+	"int128":  {"-170141183460469231731687303715884105728", "170141183460469231731687303715884105727"},
+	"uint128": {"0", "340282366920938463463374607431768211455"},
 }
 
 // floatLimit is the largest float32.
 const floatLimit = "340282346638528859811704183484516925440"
 
-func formatNames() []string {
-	names := slices.Clone(formatHints)
-	for n := range formats {
-		names = append(names, n)
+// format lowers format to a checker of ours, or to limits.
+func (l *lowerer) format(n *node, t *target) error {
+	v, ok := n.get("format")
+	if !ok {
+		return nil
 	}
-	for n := range integerFormats {
-		names = append(names, n)
+	name := v.Text()
+	limits, isInt := integerFormats[name]
+	switch {
+	case v.Type() != wire.String:
+		return l.doc.refuse(n.at, "format", "write the name of a format", "%s, want a string", short(v))
+	case formats[name] != nil:
+		t.put("format", wire.StringOf(privateFormat+name))
+	case slices.Contains(formatHints, name):
+	case name == "float":
+		t.between("-"+floatLimit, floatLimit)
+	case isInt:
+		if n.types&typeInteger == 0 || n.types&typeNumber != 0 {
+			return l.doc.refuse(n.at, "format", `write "type":"integer" beside it`, "format %q without type integer", name)
+		}
+		t.between(limits[0], limits[1])
+	default:
+		return l.doc.refuse(n.at, "format", formatHint(n, name), "format %q is not checked here", name)
 	}
-	names = append(names, "float")
-	slices.Sort(names)
-	return names
+	return nil
+}
+
+// between asks of a target for numbers from lo to hi.
+func (t *target) between(lo, hi string) {
+	t.beside = append(t.beside, wire.ObjectOf(
+		wire.Member{Name: "minimum", Value: wire.NumberOf(lo)},
+		wire.Member{Name: "maximum", Value: wire.NumberOf(hi)}))
 }
 
 // digits returns the number that s is, if it is that many digits.
@@ -86,28 +128,37 @@ func isDate(s string) bool {
 	return d <= last
 }
 
-// isTime is full-time of RFC 3339: an offset is part of it, and second 60
-// stands only where it is 23:59:60 in UTC.
-func isTime(s string) bool {
-	if len(s) < 9 || s[2] != ':' || s[5] != ':' {
-		return false
+// partialTime reads the partial-time of RFC 3339 that s begins with.
+func partialTime(s string) (h, m, sec int, rest string, ok bool) {
+	if len(s) < 8 || s[2] != ':' || s[5] != ':' {
+		return 0, 0, 0, "", false
 	}
 	h, ok1 := digits(s[:2], 2)
 	m, ok2 := digits(s[3:5], 2)
 	sec, ok3 := digits(s[6:8], 2)
 	if !ok1 || !ok2 || !ok3 || h > 23 || m > 59 || sec > 60 {
-		return false
+		return 0, 0, 0, "", false
 	}
-	rest := s[8:]
-	if rest[0] == '.' {
+	rest = s[8:]
+	if strings.HasPrefix(rest, ".") {
 		n := 1
 		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
 			n++
 		}
 		if n == 1 {
-			return false
+			return 0, 0, 0, "", false
 		}
 		rest = rest[n:]
+	}
+	return h, m, sec, rest, true
+}
+
+// isTime is full-time of RFC 3339: an offset is part of it, and second 60
+// stands only where it is 23:59:60 in UTC.
+func isTime(s string) bool {
+	h, m, sec, rest, ok := partialTime(s)
+	if !ok {
+		return false
 	}
 	off := 0
 	switch {
@@ -126,6 +177,17 @@ func isTime(s string) bool {
 		return false
 	}
 	return sec < 60 || ((h*60+m-off)%1440+1440)%1440 == 1439
+}
+
+// isLocalTime is local-time of TOML 1.0: partial-time of RFC 3339.
+func isLocalTime(s string) bool {
+	_, _, _, rest, ok := partialTime(s)
+	return ok && rest == ""
+}
+
+// isLocalDateTime is local-date-time of TOML 1.0: a space may stand for the T.
+func isLocalDateTime(s string) bool {
+	return len(s) > 11 && strings.IndexByte("Tt ", s[10]) >= 0 && isDate(s[:10]) && isLocalTime(s[11:])
 }
 
 // isDateTime is date-time of RFC 3339.
@@ -193,6 +255,22 @@ func isIPv4(s string) bool {
 func isIPv6(s string) bool {
 	a, err := netip.ParseAddr(s)
 	return err == nil && a.Is6() && a.Zone() == ""
+}
+
+func isIP(s string) bool { return isIPv4(s) || isIPv6(s) }
+
+// isInterface is an address with the length of its network's prefix behind a
+// slash, as in RFC 4632 and RFC 4291; without one it is the address alone.
+func isInterface(s string, isAddress func(string) bool) bool {
+	addr, _, long := strings.Cut(s, "/")
+	_, err := netip.ParsePrefix(s)
+	return isAddress(addr) && (!long || err == nil)
+}
+
+// isNetwork is the like, of which the bits behind the prefix are zero.
+func isNetwork(s string, isAddress func(string) bool) bool {
+	p, err := netip.ParsePrefix(s)
+	return isInterface(s, isAddress) && (err != nil || p == p.Masked())
 }
 
 // isUUID is RFC 4122, in either case.
@@ -285,6 +363,22 @@ func isHostname(s string) bool {
 		}
 	}
 	return true
+}
+
+// isBase64 is RFC 4648, section 4: padded, and without line ends.
+func isBase64(s string) bool {
+	_, err := base64.StdEncoding.Strict().DecodeString(s)
+	return err == nil && !strings.ContainsAny(s, "\r\n")
+}
+
+// isBase64URL is RFC 4648, section 5, where the padding may be left out.
+func isBase64URL(s string) bool {
+	enc := base64.RawURLEncoding
+	if strings.HasSuffix(s, "=") {
+		enc = base64.URLEncoding
+	}
+	_, err := enc.Strict().DecodeString(s)
+	return err == nil && !strings.ContainsAny(s, "\r\n")
 }
 
 // isRegex is a pattern of ECMA-262, with what "pattern" cannot take.

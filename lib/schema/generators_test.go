@@ -145,7 +145,7 @@ func (r generated) judge(t *testing.T, author wire.Value) {
 var (
 	writeOne  = regexp.MustCompile(`^write "([^"]*)"(; or a "pattern")?$`)
 	writeJSON = regexp.MustCompile(`^write (\{.*\}|"#/[^"]*")$`)
-	leaveOut  = regexp.MustCompile(`^(leave it out(;.*)?|leave "type" out:.*|write a "pattern" instead, or leave it out)$`)
+	leaveOut  = regexp.MustCompile(`^(leave it out([;:].*|, or write .*)?|leave "type" out:.*|write a "pattern" instead, or leave it out)$`)
 )
 
 // obey does what a hint says, where that takes no thought: a word for another,

@@ -33,6 +33,7 @@ type node struct {
 	kids   map[string][]edge
 	props  map[string]*node // the kids under properties
 	ref    *node            // where its $ref leads
+	types  int              // that it lets through, at most
 
 	id       int               // its place in the document
 	literals map[float64]*lits // the numbers of its const and enum
@@ -147,6 +148,7 @@ func index(author wire.Value) (*document, error) {
 	if err := d.cycles(); err != nil {
 		return nil, err
 	}
+	d.typing()
 	return d, nil
 }
 

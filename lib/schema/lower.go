@@ -436,41 +436,6 @@ func (l *lowerer) lengths(n *node, t *target) error {
 	return nil
 }
 
-// format lowers format to a checker of ours, or to limits.
-func (l *lowerer) format(n *node, t *target) error {
-	v, ok := n.get("format")
-	if !ok {
-		return nil
-	}
-	name := v.Text()
-	limits, isInt := integerFormats[name]
-	switch {
-	case v.Type() != wire.String:
-		return l.doc.refuse(n.at, "format", "write the name of a format", "%s, want a string", short(v))
-	case formats[name] != nil:
-		t.put("format", wire.StringOf(privateFormat+name))
-	case slices.Contains(formatHints, name):
-	case name == "float":
-		t.beside = append(t.beside, wire.ObjectOf(
-			wire.Member{Name: "minimum", Value: wire.NumberOf("-" + floatLimit)},
-			wire.Member{Name: "maximum", Value: wire.NumberOf(floatLimit)}))
-	case isInt:
-		if !mayBe(n, "integer") || mayBe(n, "number") {
-			return l.doc.refuse(n.at, "format", `write "type":"integer" beside it`, "format %q without type integer", name)
-		}
-		t.beside = append(t.beside, wire.ObjectOf(
-			wire.Member{Name: "minimum", Value: wire.NumberOf(limits[0])},
-			wire.Member{Name: "maximum", Value: wire.NumberOf(limits[1])}))
-	default:
-		hint := `write a "pattern" instead, or leave it out`
-		if near := nearestWord(name, formatNames()); near != "" {
-			hint = "write " + strconv.Quote(near) + "; or a \"pattern\""
-		}
-		return l.doc.refuse(n.at, "format", hint, "format %q is not checked here", name)
-	}
-	return nil
-}
-
 // mayBe says whether a position's own type keyword names that type.
 func mayBe(n *node, typ string) bool {
 	v, _ := n.get("type")

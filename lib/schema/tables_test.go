@@ -241,6 +241,18 @@ func TestLowerErrors(t *testing.T) {
 			"schema: /format: format \"postcode\" is not checked here\nhint: write a \"pattern\" instead, or leave it out",
 		},
 		{
+			`{"type":"integer","format":"INT32"}`,
+			"schema: /format: format \"INT32\" is not checked here\nhint: write \"int32\"",
+		},
+		{
+			`{"type":"string","format":"file"}`,
+			"schema: /format: format \"file\" is not checked here\nhint: leave it out, and write \"x-bind\":\"ro\" or \"rw\" if the tool opens it",
+		},
+		{
+			`{"format":"ulid"}`,
+			"schema: /format: format \"ulid\" is not checked here\nhint: write a \"pattern\" instead, or leave it out",
+		},
+		{
 			`{"format":"int32"}`,
 			"schema: /format: format \"int32\" without type integer\nhint: write \"type\":\"integer\" beside it",
 		},

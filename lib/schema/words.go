@@ -1,7 +1,10 @@
 package schema
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"forge/lib/wire"
@@ -37,15 +40,13 @@ var instead = map[string]string{
 	"unevaluatedItems":      `declare 2020-12`,
 }
 
-// nearestWord is wire.Nearest, but for prefixes and folded separators too.
-func nearestWord(s string, names []string) string {
-	if near := wire.Nearest(s, names); near != "" {
-		return near
-	}
-	fold := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("_", "", "-", "", "$", "").Replace(s))
-	}
-	slices.Sort(names)
+// fold makes words alike that differ in case and separators.
+func fold(s string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", "$", "", " ", "").Replace(s))
+}
+
+// same returns the name that is s but for case and separators, or "".
+func same(s string, names []string) string {
 	for _, n := range names {
 		if fold(n) == fold(s) {
 			return n
@@ -53,6 +54,62 @@ func nearestWord(s string, names []string) string {
 	}
 	return ""
 }
+
+// nearestWord is wire.Nearest, but for folded separators too.
+func nearestWord(s string, names []string) string {
+	slices.Sort(names)
+	return cmp.Or(wire.Nearest(s, names), same(s, names))
+}
+
+// otherFormats are formats that are not checked here, folded, and those that are
+// and may be meant. Of those without one none is near, but their letters.
+var otherFormats = map[string]string{
+	"guid": "uuid", "uuid1": "uuid", "uuid3": "uuid", "uuid4": "uuid", "uuid5": "uuid", "uuid6": "uuid", "uuid7": "uuid", "uuid8": "uuid",
+	"url": "uri", "iri": "uri", "irireference": "uri-reference", "host": "hostname", "idnhostname": "hostname", "idnemail": "email",
+	"timestamp": "date-time", "ipaddress": "ip", "cidrv4": "ipv4network", "cidrv6": "ipv6network", "cidr": "ipvanynetwork",
+	"ulid": "", "cuid": "", "cuid2": "", "nanoid": "", "xid": "", "ksuid": "",
+}
+
+// formatHint says what to write for a format that is not checked.
+func formatHint(n *node, name string) string {
+	patterned := n.has("pattern")
+	for _, e := range n.kids["allOf"] {
+		patterned = patterned || e.to.has("pattern")
+	}
+	var names []string
+	switch {
+	case n.types&typeString != 0:
+		names = append(slices.Collect(maps.Keys(formats)), formatHints...)
+	case n.types&typeInteger != 0:
+		names = append(slices.Collect(maps.Keys(integerFormats)), "float", "double")
+	}
+	slices.Sort(names)
+	near := cmp.Or(same(name, names), otherFormats[fold(name)])
+	_, known := otherFormats[fold(name)]
+	switch {
+	case n.types&typeString == 0 && near != "":
+		return "write " + strconv.Quote(near)
+	case n.types&(typeString|typeInteger) == 0:
+		return "leave it out"
+	case n.types&typeString == 0:
+		return `leave it out, or write "minimum" and "maximum"`
+	case patterned && same(name, names) == "":
+		return `leave it out: the "pattern" says it`
+	case n.has("enum"):
+		return `leave it out: the "enum" says it`
+	case slices.Contains(pathWords, fold(name)):
+		return `leave it out, and write "x-bind":"ro" or "rw" if the tool opens it`
+	case near == "" && !known && len(name) > 3:
+		near = wire.Nearest(name, names)
+	}
+	if near != "" {
+		return "write " + strconv.Quote(near) + `; or a "pattern"`
+	}
+	return `write a "pattern" instead, or leave it out`
+}
+
+// pathWords are words for a path, folded.
+var pathWords = []string{"path", "file", "filepath", "filename", "directory", "directorypath", "dir", "folder"}
 
 var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
