@@ -19,7 +19,7 @@ func keygen(_ context.Context, c *cli.Command) error {
 	if name == "" {
 		name = "audit"
 	}
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func keygen(_ context.Context, c *cli.Command) error {
 }
 
 func checkpoint(ctx context.Context, c *cli.Command) error {
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func prune(ctx context.Context, c *cli.Command) error {
 	if c.Args().Len() != 1 || err != nil {
 		return cmdline.Usage(c, "want the number of the first segment to keep")
 	}
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,7 @@ type recovered struct {
 }
 
 func recoverChain(ctx context.Context, c *cli.Command) error {
-	if c.Args().Present() {
-		return cmdline.Usage(c, "unexpected argument %q", c.Args().First())
-	}
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}

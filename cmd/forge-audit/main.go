@@ -113,7 +113,7 @@ func show(ctx context.Context, c *cli.Command) error {
 	if c.Args().Len() != 1 || err != nil {
 		return cmdline.Usage(c, "want the number of one record")
 	}
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func appendRecord(ctx context.Context, c *cli.Command) error {
 	if c.Args().Len() != 1 {
 		return cmdline.Usage(c, "%d events, want one", c.Args().Len())
 	}
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}

@@ -38,14 +38,11 @@ func tailFlags() []cli.Flag {
 // people on a terminal. The last few are kept until the end of what is there
 // now; what comes later is printed as it comes.
 func tail(ctx context.Context, c *cli.Command) error {
-	if c.Args().Present() {
-		return cmdline.Usage(c, "unexpected argument %q", c.Args().First())
-	}
 	n, from := c.Int("lines"), uint64(c.Uint("from"))
 	if n < 0 {
 		return cmdline.Usage(c, "lines %d is below 0", n)
 	}
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return err
 	}

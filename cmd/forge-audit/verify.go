@@ -22,9 +22,6 @@ import (
 // verify is quiet under cron: standard error only on a terminal or of trouble,
 // standard output only with --json.
 func verify(_ context.Context, c *cli.Command) error {
-	if c.Args().Present() {
-		return cmdline.Usage(c, "unexpected argument %q", c.Args().First())
-	}
 	r, err := report(c)
 	if err != nil {
 		if c.Bool("json") || fail.KindOf(err) == fail.Usage {
@@ -53,7 +50,7 @@ func verify(_ context.Context, c *cli.Command) error {
 }
 
 func report(c *cli.Command) (*trail.Report, error) {
-	k, err := cmdline.Open(c)
+	k, err := cmdline.OpenTrail(c)
 	if err != nil {
 		return nil, err
 	}

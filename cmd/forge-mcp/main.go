@@ -40,9 +40,6 @@ func main() {
 
 // serve speaks until the end of input, a signal, or nobody reads the answers.
 func serve(ctx context.Context, c *cli.Command) error {
-	if c.Args().Present() {
-		return cmdline.Usage(c, "argument %q, want none", c.Args().First())
-	}
 	drain, err := drainTime()
 	if err != nil {
 		return err

@@ -67,9 +67,23 @@ func isID(s string) bool {
 	return len(s) > 0 && len(s) <= 64 && strings.Trim(s[:1], alnum) == "" && strings.Trim(s, alnum+"-_") == ""
 }
 
-// Open reads the flags and the environment and opens the store. Errors: usage,
-// io_error.
+// Open reads the flags and the environment and opens the store and the scopes
+// that are visible. Errors: usage, io_error, config_malformed.
 func Open(c *cli.Command) (*Caller, error) {
+	k, err := OpenTrail(c)
+	if k != nil {
+		places, ignored := k.Store.Places(k.where)
+		if ignored != nil {
+			Warn(c, "the project is not seen: %s (%s)", ignored, fail.Of(ignored).Hint)
+		}
+		k.Registry = registry.New(k.Store, places)
+	}
+	return k, err
+}
+
+// OpenTrail is Open for who needs no tools: there is no Registry, and no word of
+// a project that is not seen. Cron hears from it only what concerns the trail.
+func OpenTrail(c *cli.Command) (*Caller, error) {
 	k := &Caller{c: c}
 	task := ""
 	for _, id := range []struct {
@@ -104,11 +118,6 @@ func Open(c *cli.Command) (*Caller, error) {
 		return nil, err
 	}
 	k.where = store.Where{Session: k.Session, Task: task, Dir: k.Dir, Home: os.Getenv("HOME")}
-	places, ignored := k.Store.Places(k.where)
-	if ignored != nil {
-		Warn(c, "the project is not seen: %s (%s)", ignored, fail.Of(ignored).Hint)
-	}
-	k.Registry = registry.New(k.Store, places)
 	k.Trail = trail.New(k.Store, trail.Who{Persona: k.Persona, Session: k.Session})
 	return k, k.configure()
 }

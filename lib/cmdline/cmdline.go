@@ -129,8 +129,16 @@ func prepare(cmd *cli.Command) {
 		c.HideHelpCommand = true
 		c.DisableSliceFlagSeparator = true
 		c.Suggest = false
-		if len(c.Commands) > 0 && c.Action == nil {
+		switch act := c.Action; {
+		case len(c.Commands) > 0 && act == nil:
 			c.Action = noCommand
+		case act != nil && c.ArgsUsage == "": // its help shows none
+			c.Action = func(ctx context.Context, c *cli.Command) error {
+				if c.Args().Present() {
+					return Usage(c, "unexpected argument %q", c.Args().First())
+				}
+				return act(ctx, c)
+			}
 		}
 	})
 }
