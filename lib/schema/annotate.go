@@ -54,9 +54,15 @@ func (d *document) bindable(n *node) error {
 	if v.Type() != wire.String || v.Text() != "ro" && v.Text() != "rw" {
 		return d.refuse(n.at, "x-bind", `write "ro" or "rw"`, "%s, want \"ro\" or \"rw\"", short(v))
 	}
-	switch t := n.types; {
-	case t&typeString == 0 || t&^(typeString|typeNull) != 0:
-		return d.refuse(n.at, "x-bind", `write "type":"string" beside it`, "only a string names a path")
+	if n.types&typeString == 0 || n.types&^(typeString|typeNull) != 0 {
+		hint := `write "type":"string" beside it`
+		if n.types&^typeNull == typeArray {
+			hint = `write it into "items"`
+			if !n.has("items") {
+				hint = `write it into "items", as {"type":"string","x-bind":` + v.String() + `}`
+			}
+		}
+		return d.refuse(n.at, "x-bind", hint, "only a string names a path")
 	}
 	if v, ok := n.get("default"); ok && v.Type() != wire.Null {
 		return d.refuse(n.at, "default", "leave it out; a default is not applied, so it binds nothing", "a default beside x-bind")

@@ -143,62 +143,164 @@ func (r generated) judge(t *testing.T, author wire.Value) {
 }
 
 var (
-	writeOne  = regexp.MustCompile(`^write "([^"]*)"(; or a "pattern")?$`)
-	writeJSON = regexp.MustCompile(`^write (\{.*\}|"#/[^"]*")$`)
-	leaveOut  = regexp.MustCompile(`^(leave it out([;:].*|, or write .*)?|leave "type" out:.*|write a "pattern" instead, or leave it out)$`)
+	leaveOut = regexp.MustCompile(`^(leave it out([;:].*|, or write .*)?|leave "type" out:.*|write a "pattern" instead, or leave it out)$`)
+	under    = regexp.MustCompile(`^the schema is what stands under "([^"]*)"$`)
+	beside   = regexp.MustCompile(`^write "[^"]*" beside "properties", not in it$`)
+	rename   = regexp.MustCompile(`^write "([^"]*)", not "([^"]*)"$`)
+	into     = regexp.MustCompile(`^(.*) into "([^"]*)"$`)
+	oneWord  = regexp.MustCompile(`^"([^"]*)"$`)
 )
 
 // obey does what a hint says, where that takes no thought: a word for another,
-// a value for another, or none.
+// a value for another, or none, and what stands elsewhere then.
 func obey(author wire.Value, at, keyword, hint string) (wire.Value, bool) {
+	if m := under.FindStringSubmatch(hint); m != nil {
+		for word := range strings.SplitSeq(m[1], "/") {
+			author, _ = author.Get(word)
+		}
+		return author, true
+	}
 	path := strings.Split(at, "/")[1:]
 	if len(path) == 0 {
 		return author, false
 	}
-	set := func(v wire.Value) (wire.Value, bool) {
-		return edit(author, path, func(m wire.Member) []wire.Member { return []wire.Member{{Name: m.Name, Value: v}} }), true
-	}
-	if m := writeJSON.FindStringSubmatch(hint); m != nil {
-		v, err := wire.Parse([]byte(m[1]), wire.File)
-		if err != nil {
-			return author, false
+	holder, last := path[:len(path)-1], path[len(path)-1]
+	gone := edit(author, path, func(wire.Member) []wire.Member { return nil })
+	in := func(path []string, f func(wire.Value) wire.Value) (wire.Value, bool) {
+		if len(path) == 0 {
+			return f(gone), true
 		}
-		return set(v)
+		return edit(gone, path, func(m wire.Member) []wire.Member { return []wire.Member{{Name: m.Name, Value: f(m.Value)}} }), true
 	}
-	if leaveOut.MatchString(hint) {
-		return edit(author, path, func(wire.Member) []wire.Member { return nil }), true
-	}
-	word := ""
-	if m := writeOne.FindStringSubmatch(hint); m != nil {
-		word = m[1]
-	} else if hint == `write "null" in quotes` {
-		word = "null"
-	}
-	switch {
-	case hint == `write "examples":[…]`:
-		return edit(author, path, func(m wire.Member) []wire.Member {
-			return []wire.Member{{Name: "examples", Value: wire.ArrayOf(m.Value)}}
-		}), true
-	case word == "":
-		return author, false
-	case keyword == "format":
-		return set(wire.StringOf(word))
-	case keyword == "type":
-		return edit(author, path, func(m wire.Member) []wire.Member {
-			if m.Value.Type() != wire.Array {
-				return []wire.Member{{Name: m.Name, Value: wire.StringOf(word)}}
-			}
-			items := slices.Clone(m.Value.Items())
-			wrong := slices.IndexFunc(items, func(it wire.Value) bool {
-				return it.Type() != wire.String || !slices.Contains(types, it.Text())
+	it := find(author, path)
+	switch m := rename.FindStringSubmatch(hint); {
+	case leaveOut.MatchString(hint):
+		return gone, true
+	case hint == `leave it out, and the name out of the object's "required"`:
+		return in(path[:len(path)-3], func(v wire.Value) wire.Value {
+			return listed(v, "required", func(vs []wire.Value) []wire.Value {
+				return slices.DeleteFunc(vs, func(v wire.Value) bool { return v.Text() == path[len(path)-2] })
 			})
-			items[wrong] = wire.StringOf(word)
-			return []wire.Member{{Name: m.Name, Value: wire.ArrayOf(items...)}}
+		})
+	case hint == `write the name into the "required" list of the object that holds it, and leave this out`:
+		return in(path[:len(path)-3], func(v wire.Value) wire.Value {
+			return listed(v, "required", func(vs []wire.Value) []wire.Value { return append(vs, wire.StringOf(path[len(path)-2])) })
+		})
+	case beside.MatchString(hint):
+		return in(holder[:len(holder)-1], func(v wire.Value) wire.Value { return v.Set(last, it) })
+	case hint == `write it under "properties"`:
+		return in(holder, func(v wire.Value) wire.Value {
+			props, ok := v.Get("properties")
+			if !ok {
+				props = wire.ObjectOf()
+			}
+			return v.Set("properties", props.Set(last, it))
+		})
+	case hint == `write it into "items"`:
+		return in(holder, func(v wire.Value) wire.Value {
+			items, _ := v.Get("items")
+			return v.Set("items", items.Set(last, it))
+		})
+	case m != nil:
+		return edit(author, path, func(w wire.Member) []wire.Member {
+			var vs []wire.Value
+			for _, v := range w.Value.Items() {
+				if v.Text() == m[2] {
+					v = wire.StringOf(m[1])
+				}
+				vs = append(vs, v)
+			}
+			return []wire.Member{{Name: w.Name, Value: wire.ArrayOf(vs...)}}
 		}), true
+	case hint == `write "null" in quotes`:
+		hint = `write "null"`
 	}
-	return edit(author, path, func(m wire.Member) []wire.Member {
-		return []wire.Member{{Name: word, Value: m.Value}}
-	}), true
+	text, ok := strings.CutPrefix(hint, "write ")
+	if !ok {
+		return author, false
+	}
+	return rewrite(author, path, keyword, it, strings.TrimSuffix(text, `; or a "pattern"`))
+}
+
+// rewrite does what follows "write": parts that are a word, a value, members, or
+// a value for a list beside it.
+func rewrite(author wire.Value, path []string, keyword string, it wire.Value, text string) (wire.Value, bool) {
+	known := true
+	done := edit(author, path, func(m wire.Member) []wire.Member {
+		var ms []wire.Member
+		for part := range strings.SplitSeq(text, ", and ") {
+			word := oneWord.FindStringSubmatch(part)
+			v, err := wire.Parse([]byte(part), wire.File)
+			more, errMore := wire.Parse([]byte("{"+part+"}"), wire.File)
+			switch {
+			case part == "it as a string":
+				ms = append(ms, wire.Member{Name: m.Name, Value: strung(it)})
+			case part == `"examples":[…]`:
+				ms = append(ms, wire.Member{Name: "examples", Value: wire.ArrayOf(it)})
+			case word != nil && keyword == "type" && slices.Contains(types, word[1]) && it.Type() == wire.Array:
+				items := slices.Clone(it.Items())
+				wrong := slices.IndexFunc(items, func(it wire.Value) bool {
+					return it.Type() != wire.String || !slices.Contains(types, it.Text())
+				})
+				items[wrong] = wire.StringOf(word[1])
+				ms = append(ms, wire.Member{Name: m.Name, Value: wire.ArrayOf(items...)})
+			case word != nil && (keyword == "format" || keyword == "$schema" || keyword == "$ref" || keyword == "type" && slices.Contains(types, word[1])):
+				ms = append(ms, wire.Member{Name: m.Name, Value: v})
+			case word != nil:
+				ms = append(ms, wire.Member{Name: word[1], Value: it})
+			case err == nil:
+				ms = append(ms, wire.Member{Name: m.Name, Value: v})
+			case errMore == nil:
+				ms = append(ms, more.Members()...)
+			case into.MatchString(part):
+			default:
+				known = false
+			}
+		}
+		return ms
+	})
+	for part := range strings.SplitSeq(text, ", and ") {
+		m := into.FindStringSubmatch(part)
+		if m == nil {
+			continue
+		}
+		v, err := wire.Parse([]byte(m[1]), wire.File)
+		known = known && err == nil
+		done = edit(done, append(slices.Clone(path[:len(path)-1]), m[2]), func(w wire.Member) []wire.Member {
+			return []wire.Member{{Name: w.Name, Value: wire.ArrayOf(append(slices.Clone(w.Value.Items()), v)...)}}
+		})
+	}
+	return done, known
+}
+
+// strung makes strings of the numbers in v.
+func strung(v wire.Value) wire.Value {
+	switch v.Type() {
+	case wire.Number:
+		return wire.StringOf(v.Text())
+	case wire.Array:
+		var vs []wire.Value
+		for _, it := range v.Items() {
+			vs = append(vs, strung(it))
+		}
+		return wire.ArrayOf(vs...)
+	}
+	return v
+}
+
+// listed is v with another list under a word.
+func listed(v wire.Value, word string, f func([]wire.Value) []wire.Value) wire.Value {
+	list, _ := v.Get(word)
+	return v.Set(word, wire.ArrayOf(f(slices.Clone(list.Items()))...))
+}
+
+// find is what stands at path.
+func find(v wire.Value, path []string) (it wire.Value) {
+	edit(v, path, func(m wire.Member) []wire.Member {
+		it = m.Value
+		return nil
+	})
+	return it
 }
 
 // edit puts what f makes of the member, or item, at path in its place.
@@ -226,13 +328,22 @@ func edit(v wire.Value, path []string, f func(wire.Member) []wire.Member) wire.V
 		}
 		return wire.ArrayOf(items...)
 	}
-	var ms []wire.Member
+	out := wire.ObjectOf(v.Members()...)
 	for _, m := range v.Members() {
-		if m.Name == name {
-			ms = append(ms, step(m)...)
-		} else {
-			ms = append(ms, m)
+		if m.Name != name {
+			continue
 		}
+		ms := step(m)
+		var rest []wire.Member
+		for _, o := range v.Members() {
+			switch {
+			case o.Name == name:
+				rest = append(rest, ms...)
+			case !slices.ContainsFunc(ms, func(m wire.Member) bool { return m.Name == o.Name }):
+				rest = append(rest, o)
+			}
+		}
+		out = wire.ObjectOf(rest...)
 	}
-	return wire.ObjectOf(ms...)
+	return out
 }

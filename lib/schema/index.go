@@ -209,8 +209,7 @@ func (d *document) detect(author wire.Value) error {
 	if s, ok := author.Get("$schema"); ok {
 		dia, known := dialects[strings.TrimSuffix(s.Text(), "#")]
 		if !known || s.Type() != wire.String {
-			return d.refuse("", "$schema", `write "https://json-schema.org/draft/2020-12/schema" or leave it out`,
-				"unknown dialect %s", short(s))
+			return d.refuse("", "$schema", dialectHint(s), "unknown dialect %s", short(s))
 		}
 		d.dialect = dia
 		return nil
@@ -271,13 +270,7 @@ func (d *document) add(n *node) error {
 		return nil
 	}
 	if n.v.Type() != wire.Object {
-		hint := `write an object, as {"type":"string"}`
-		if n.v.Type() == wire.String {
-			if t := typeWord(n.v.Text()); t != "" {
-				hint = `write {"type":"` + t + `"}`
-			}
-		}
-		return d.refuse(n.at, "", hint, "a schema is an object, not %s", short(n.v))
+		return d.refuse(n.at, "", noSchema(n.v), "a schema is an object, not %s", short(n.v))
 	}
 	if err := d.identify(n); err != nil {
 		return err
@@ -305,22 +298,7 @@ func (d *document) known(n *node, m wire.Member) (keyword, error) {
 	k, ok := keywords[m.Name]
 	switch {
 	case !ok:
-		names := make([]string, 0, len(keywords))
-		for name := range keywords {
-			names = append(names, name)
-		}
-		hint := instead[m.Name]
-		near := nearestWord(m.Name, names)
-		switch {
-		case hint != "":
-		case near != "":
-			hint = `write "` + near + `"`
-		case strings.HasPrefix(m.Name, "x-"):
-			hint = `leave it out; the annotations are "x-bind" and "x-redact"`
-		default:
-			hint = "leave it out; what is not a keyword is not enforced"
-		}
-		return k, d.refuse(n.at, m.Name, hint, "unknown keyword %q", m.Name)
+		return k, d.refuse(n.at, m.Name, unknown(n, m), "unknown keyword %q", m.Name)
 	case d.dialect < k.from:
 		hint := instead[m.Name]
 		if hint == "" {

@@ -1,6 +1,10 @@
 package schema
 
-import "forge/lib/wire"
+import (
+	"strings"
+
+	"forge/lib/wire"
+)
 
 // A dialect is a draft by the year or number it is known under.
 type dialect int
@@ -95,4 +99,42 @@ var annotationTypes = map[string]wire.Type{
 	"$comment": wire.String, "title": wire.String, "description": wire.String,
 	"contentEncoding": wire.String, "contentMediaType": wire.String,
 	"examples": wire.Array, "deprecated": wire.Bool, "readOnly": wire.Bool, "writeOnly": wire.Bool,
+}
+
+// values are the types of what the other keywords hold, if they hold no schema;
+// a default and a const may be anything.
+var values = map[string]int{
+	"$schema": typeString, "$id": typeString, "id": typeString, "$anchor": typeString, "$ref": typeString,
+	"$dynamicAnchor": typeString, "$dynamicRef": typeString, "$recursiveAnchor": typeBool, "$recursiveRef": typeString,
+	"type": typeString | typeArray, "enum": typeArray, "format": typeString, "pattern": typeString,
+	"multipleOf": typeNumber, "minimum": typeNumber, "maximum": typeNumber, "exclusiveMinimum": typeNumber, "exclusiveMaximum": typeNumber,
+	"minLength": typeNumber, "maxLength": typeNumber, "minItems": typeNumber, "maxItems": typeNumber,
+	"minProperties": typeNumber, "maxProperties": typeNumber, "minContains": typeNumber, "maxContains": typeNumber,
+	"uniqueItems": typeBool, "required": typeArray, "dependentRequired": typeObject,
+	"discriminator": typeObject, "contentSchema": typeObject, "x-bind": typeString, "x-redact": typeBool,
+}
+
+// takes says whether a keyword may hold a value like v, to go by its type. A
+// boolean is a schema, but one that nobody writes under most keywords.
+func takes(word string, v wire.Value) bool {
+	bits := typeAny
+	switch k := keywords[word]; {
+	case k.holds == one, k.holds == either:
+		bits = typeObject
+		if word == "items" {
+			bits |= typeArray
+		}
+		if word == "items" || strings.HasPrefix(word, "additional") || strings.HasPrefix(word, "unevaluated") {
+			bits |= typeBool
+		}
+	case k.holds == several:
+		bits = typeArray
+	case k.holds == named, k.holds == mixed:
+		bits = typeObject
+	case annotationTypes[word] != wire.Null:
+		bits = typeBits[annotationTypes[word].String()]
+	case values[word] != 0:
+		bits = values[word]
+	}
+	return bits&typeBits[v.Type().String()] != 0 || bits&typeObject != 0 && v.Type() == wire.String && typeWord(v.Text()) != ""
 }

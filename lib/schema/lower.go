@@ -251,7 +251,11 @@ func (l *lowerer) exact(n *node, word string, v wire.Value) error {
 		r, ok := new(big.Rat).SetString(lit)
 		switch {
 		case !ok || new(big.Rat).Abs(r).Cmp(safeInteger) > 0:
-			err = l.doc.refuse(n.at, word, "write it as a string", "number %s is beyond 2^53-1", lit)
+			hint := "write it as a string"
+			if own := ownTypes(n); len(own) > 0 && !slices.Contains(own, "string") {
+				hint += `, and "type":"string"`
+			}
+			err = l.doc.refuse(n.at, word, hint, "number %s is beyond 2^53-1", lit)
 		case r.Sign() == 0 && strings.HasPrefix(lit, "-"):
 			err = l.doc.refuse(n.at, word, "write 0", "%s is 0", lit)
 		case !faithful(lit, r):
@@ -369,7 +373,10 @@ func (l *lowerer) number(n *node, t *target) error {
 			r, ok := rat(x)
 			if !ok {
 				hint := "write a number"
-				if x.Type() == wire.Bool && x.Text() == "true" && has {
+				switch {
+				case x.Type() == wire.Bool && x.Text() == "false", x.Type() == wire.Null:
+					hint = "leave it out"
+				case x.Type() == wire.Bool && has:
 					hint = `write "` + excl + `":` + v.String() + ` and leave "` + limit + `" out`
 				}
 				return refuse(n.at, excl, hint, "%s, want a number", short(x))
@@ -448,16 +455,16 @@ func mayBe(n *node, typ string) bool {
 // namesOf reads a list of property names.
 func (l *lowerer) namesOf(n *node, word string, v wire.Value) ([]wire.Value, error) {
 	if v.Type() != wire.Array {
-		hint := `write a list of names, as ["a","b"]`
-		if word == "required" && v.Type() == wire.Bool {
-			hint = `write the name into the "required" list of the object that holds it`
+		hint := listOfNames
+		if word == "required" {
+			hint = required(n, v)
 		}
 		return nil, l.doc.refuse(n.at, word, hint, "%s, want a list of names", short(v))
 	}
 	seen := map[string]bool{}
 	for _, it := range v.Items() {
 		if it.Type() != wire.String {
-			return nil, l.doc.refuse(n.at, word, `write a list of names, as ["a","b"]`, "%s, want a name", short(it))
+			return nil, l.doc.refuse(n.at, word, listOfNames, "%s, want a name", short(it))
 		}
 		if seen[it.Text()] {
 			return nil, l.doc.refuse(n.at, word, "write each name once", "%s stands twice", short(it))

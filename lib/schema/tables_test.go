@@ -105,7 +105,7 @@ func TestLowerErrors(t *testing.T) {
 		},
 		{
 			`{"properties":{"a":{"type":"string","required":true}}}`,
-			"schema: /properties/a/required: true, want a list of names\nhint: write the name into the \"required\" list of the object that holds it",
+			"schema: /properties/a/required: true, want a list of names\nhint: write the name into the \"required\" list of the object that holds it, and leave this out",
 		},
 		{
 			`{"properties":["a"]}`,
@@ -126,8 +126,52 @@ func TestLowerErrors(t *testing.T) {
 			"schema: /wibble: unknown keyword \"wibble\"\nhint: leave it out; what is not a keyword is not enforced",
 		},
 		{
+			`{"type":"int","enum":[1],"nullable":true}`,
+			"schema: /nullable: unknown keyword \"nullable\"\nhint: write \"type\":[\"integer\",\"null\"], and null into \"enum\"",
+		},
+		{
 			`{"nullable":true}`,
-			"schema: /nullable: unknown keyword \"nullable\"\nhint: write \"type\":[\"string\",\"null\"], with the type it has",
+			"schema: /nullable: unknown keyword \"nullable\"\nhint: leave it out",
+		},
+		{
+			`{"type":["string","null"],"nullable":"true"}`,
+			"schema: /nullable: unknown keyword \"nullable\"\nhint: leave it out",
+		},
+		{
+			`{"const":1,"nullable":true}`,
+			"schema: /nullable: unknown keyword \"nullable\"\nhint: write \"anyOf\":[{\"const\":…},{\"type\":\"null\"}]",
+		},
+		{
+			`{"properties":{"a":{"type":"object","properties":{},"required":true}}}`,
+			"schema: /properties/a/required: true, want a list of names\nhint: write a list of names, as [\"a\",\"b\"]; or the name into the \"required\" list of the object that holds it, and leave this out",
+		},
+		{
+			`{"properties":{"a":{"required":false}},"required":["a"]}`,
+			"schema: /properties/a/required: false, want a list of names\nhint: leave it out, and the name out of the object's \"required\"",
+		},
+		{
+			`{"items":{"required":true}}`,
+			"schema: /items/required: true, want a list of names\nhint: leave it out",
+		},
+		{
+			`{"type":["string","array"],"max":3}`,
+			"schema: /max: unknown keyword \"max\"\nhint: write \"maxLength\" or \"maxItems\"",
+		},
+		{
+			`{"max":3}`,
+			"schema: /max: unknown keyword \"max\"\nhint: write \"maximum\", \"maxLength\" or \"maxItems\"",
+		},
+		{
+			`{"type":"object","note":{"type":"string"}}`,
+			"schema: /note: unknown keyword \"note\"\nhint: write it under \"properties\"",
+		},
+		{
+			`{"type":"object","parameters":{"type":"string"},"name":{"type":"string"}}`,
+			"schema: /parameters: unknown keyword \"parameters\"\nhint: write it under \"properties\"",
+		},
+		{
+			`{"type":"array","x-bind":"rw"}`,
+			"schema: /x-bind: only a string names a path\nhint: write it into \"items\", as {\"type\":\"string\",\"x-bind\":\"rw\"}",
 		},
 		{
 			`{"$recursiveRef":"#"}`,

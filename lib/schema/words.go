@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,34 +11,289 @@ import (
 	"forge/lib/wire"
 )
 
-// instead says what to write for words that are often met and are no keywords.
+// instead says what to write for keywords of another dialect.
 var instead = map[string]string{
-	"nullable":              `write "type":["string","null"], with the type it has`,
-	"optional":              `leave the name out of the object's "required"`,
-	"example":               `write "examples":[…]`,
 	"$dynamicRef":           `write "$ref" to the definition itself, or declare 2020-12`,
 	"$dynamicAnchor":        `write "$anchor" and "$ref", or declare 2020-12`,
 	"$recursiveRef":         `write "$ref":"#"`,
 	"$recursiveAnchor":      `leave it out and write "$ref":"#"`,
-	"$vocabulary":           `leave it out`,
 	"dependencies":          `write "dependentRequired" or "dependentSchemas"`,
 	"additionalItems":       `write "prefixItems" for the list and "items" for the rest`,
 	"prefixItems":           `write "items":[…], or declare 2020-12`,
 	"id":                    `write "$id"`,
-	"desc":                  `write "description"`,
-	"parameters":            `write "properties"`,
-	"fields":                `write "properties"`,
-	"extends":               `write "allOf":[{"$ref":…}]`,
-	"divisibleBy":           `write "multipleOf"`,
-	"disallow":              `write "not":{"type":…}`,
-	"values":                `write "enum"`,
-	"choices":               `write "enum"`,
-	"options":               `write "enum"`,
-	"min":                   `write "minimum", "minLength" or "minItems"`,
-	"max":                   `write "maximum", "maxLength" or "maxItems"`,
-	"regex":                 `write "pattern"`,
 	"unevaluatedProperties": `write "additionalProperties", or declare 2020-12`,
 	"unevaluatedItems":      `declare 2020-12`,
+}
+
+// otherWords are words of other languages and libraries, folded, and the
+// keyword that says the same.
+var otherWords = map[string]string{
+	"parameters": "properties", "params": "properties", "arguments": "properties", "args": "properties",
+	"fields": "properties", "props": "properties", "property": "properties", "attributes": "properties", "members": "properties",
+	"values": "enum", "choices": "enum", "options": "enum", "allowedvalues": "enum", "possiblevalues": "enum", "enumvalues": "enum",
+	"ge": "minimum", "gte": "minimum", "minvalue": "minimum", "minimumvalue": "minimum", "gt": "exclusiveMinimum",
+	"le": "maximum", "lte": "maximum", "maxvalue": "maximum", "maximumvalue": "maximum", "lt": "exclusiveMaximum",
+	"divisibleby": "multipleOf", "minlen": "minLength", "maxlen": "maxLength",
+	"regex": "pattern", "regexp": "pattern", "source": "pattern",
+	"of": "items", "element": "items", "elements": "items", "itemtype": "items", "unique": "uniqueItems",
+	"desc": "description", "defaultvalue": "default", "constant": "const",
+	"secret": "x-redact", "sensitive": "x-redact",
+}
+
+// oddWords are words that no keyword replaces as it stands, folded, and what
+// does: "" if it depends on more than that.
+var oddWords = map[string]func(n *node, v wire.Value) string{
+	"nullable":   nullable,
+	"optional":   optional,
+	"min":        func(n *node, _ wire.Value) string { return limit(n, "min") },
+	"max":        func(n *node, _ wire.Value) string { return limit(n, "max") },
+	"example":    func(*node, wire.Value) string { return `write "examples":[…]` },
+	"extends":    func(*node, wire.Value) string { return `write "allOf":[{"$ref":…}]` },
+	"disallow":   func(*node, wire.Value) string { return `write "not":{"type":…}` },
+	"vocabulary": func(*node, wire.Value) string { return "leave it out" },
+	"components": func(_ *node, v wire.Value) string {
+		if s, ok := v.Get("schemas"); !ok || s.Type() != wire.Object {
+			return ""
+		}
+		return `write what stands under "schemas" as "$defs", and "#/$defs/NAME"`
+	},
+}
+
+// unknown says what to write for a word that is no keyword.
+func unknown(n *node, m wire.Member) string {
+	if n.parent == nil {
+		if way := wrapped(n.v); way != "" {
+			return "the schema is what stands under " + strconv.Quote(way)
+		}
+	}
+	if f := oddWords[fold(m.Name)]; f != nil {
+		if hint := f(n, m.Value); hint != "" {
+			return hint
+		}
+	}
+	word := otherWords[fold(m.Name)]
+	if word == "properties" && schemaLike(m.Value) || !takes(word, m.Value) {
+		word = ""
+	}
+	own := ownTypes(n)
+	property := schemaLike(m.Value) && (len(own) == 0 || slices.Contains(own, "object"))
+	switch word = cmp.Or(same(m.Name, slices.Collect(maps.Keys(keywords))), word, nearKeyword(m, property)); {
+	case word != "":
+		return "write " + strconv.Quote(word)
+	case property:
+		return `write it under "properties"`
+	case strings.HasPrefix(m.Name, "x-"):
+		return `leave it out; the annotations are "x-bind" and "x-redact"`
+	}
+	return "leave it out; what is not a keyword is not enforced"
+}
+
+// noSchema says what to write for a value that stands where a schema should.
+func noSchema(v wire.Value) string {
+	if v.Type() == wire.String {
+		for _, word := range []string{"true", "false"} {
+			if strings.EqualFold(v.Text(), word) {
+				return "write " + word
+			}
+		}
+		if t := typeWord(v.Text()); t != "" {
+			return `write {"type":"` + t + `"}`
+		}
+	}
+	return `write an object, as {"type":"string"}`
+}
+
+// dialectHint says what to write for a $schema that is none of ours.
+func dialectHint(v wire.Value) string {
+	if m := draftName().FindString(strings.ToLower(v.Text())); m != "" {
+		for uri, d := range dialects {
+			if fold(strings.ReplaceAll(m, "-0", "")) == fold(strings.ReplaceAll(d.String(), "-0", "")) {
+				if d <= draft7 {
+					uri += "#"
+				}
+				return "write " + strconv.Quote(uri)
+			}
+		}
+	}
+	return `write "https://json-schema.org/draft/2020-12/schema" or leave it out`
+}
+
+// draftName is the name of a dialect, and not a part of a longer one.
+var draftName = pattern(`\bdraft-?0?[467]\b|\b2019-09\b|\b2020-12\b`)
+
+// nearKeyword is the keyword that a word likely misspells, among those that may
+// hold its value. property says that it may just as well be the name of one: a
+// short word is near to too much then.
+func nearKeyword(m wire.Member, property bool) string {
+	if len(m.Name) < 3 {
+		return ""
+	}
+	var words []string
+	for word := range keywords {
+		if takes(word, m.Value) && (!property || len(word) > 5) {
+			words = append(words, word)
+		}
+	}
+	return wire.Nearest(m.Name, words)
+}
+
+// ownTypes are the types that a position itself names, in whatever language.
+func ownTypes(n *node) []string {
+	v, _ := n.get("type")
+	words := v.Items()
+	if v.Type() == wire.String {
+		words = []wire.Value{v}
+	}
+	var out []string
+	for _, w := range words {
+		if t := typeWord(w.Text()); t != "" && w.Type() == wire.String {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// schemaLike says whether a value reads like a schema, which an object of
+// schemas does not.
+func schemaLike(v wire.Value) bool {
+	if t, _ := v.Get("type"); t.Type() == wire.String && typeWord(t.Text()) != "" || t.Type() == wire.Array {
+		return true
+	}
+	for word, want := range map[string]wire.Type{
+		"$ref": wire.String, "properties": wire.Object, "enum": wire.Array, "anyOf": wire.Array, "oneOf": wire.Array, "allOf": wire.Array,
+	} {
+		if m, ok := v.Get(word); ok && m.Type() == want {
+			return true
+		}
+	}
+	return false
+}
+
+// Under these words, what defines a tool or an answer has the schema, or what
+// has it.
+var (
+	wrappers = []string{"parameters", "input_schema", "inputSchema", "args_schema", "schema"}
+	outer    = []string{"function", "json_schema", "tool"}
+)
+
+// wrapped returns the way to the schema in what is none, but defines a tool.
+func wrapped(v wire.Value) string {
+	if _, ok := v.Get("properties"); ok {
+		return ""
+	}
+	like := 0
+	for _, m := range v.Members() {
+		if schemaLike(m.Value) {
+			like++
+		}
+	}
+	for _, word := range wrappers {
+		if in, ok := v.Get(word); ok && schemaLike(in) && like == 1 {
+			return word
+		}
+	}
+	for _, word := range outer {
+		if in, ok := v.Get(word); ok {
+			if way := wrapped(in); way != "" {
+				return word + "/" + way
+			}
+		}
+	}
+	return ""
+}
+
+// limit names the limits that min or max mean for the types of a position.
+func limit(n *node, side string) string {
+	of := map[string]string{
+		"number": side + "imum", "integer": side + "imum", "string": side + "Length", "array": side + "Items", "object": side + "Properties",
+	}
+	var words []string
+	for _, t := range ownTypes(n) {
+		if w := of[t]; w != "" && !slices.Contains(words, strconv.Quote(w)) {
+			words = append(words, strconv.Quote(w))
+		}
+	}
+	if len(words) == 0 {
+		return fmt.Sprintf("write %q, %q or %q", of["number"], of["string"], of["array"])
+	}
+	return "write " + strings.Join(words, " or ")
+}
+
+// nullable says how a position lets null through.
+func nullable(n *node, v wire.Value) string {
+	null := wire.StringOf("null")
+	holds := func(list wire.Value, it wire.Value) bool {
+		return slices.ContainsFunc(list.Items(), func(o wire.Value) bool { return canonical(o) == canonical(it) })
+	}
+	for _, word := range []string{"$ref", "allOf", "const", "not"} {
+		if n.has(word) && isYes(v) {
+			return `write "anyOf":[{"` + word + `":…},{"type":"null"}]`
+		}
+	}
+	var say []string
+	if own := ownTypes(n); len(own) > 0 && !slices.Contains(own, "null") {
+		list := make([]wire.Value, 0, len(own)+1)
+		for _, t := range own {
+			list = append(list, wire.StringOf(t))
+		}
+		say = append(say, `"type":`+wire.ArrayOf(append(list, null)...).String())
+	}
+	if enum, ok := n.get("enum"); ok && !holds(enum, wire.Value{}) {
+		say = append(say, `null into "enum"`)
+	}
+	for _, word := range []string{"anyOf", "oneOf"} {
+		if union, ok := n.get(word); ok && !holds(union, object("type", null)) {
+			say = append(say, `{"type":"null"} into `+strconv.Quote(word))
+		}
+	}
+	if len(say) == 0 || !isYes(v) {
+		return "leave it out"
+	}
+	return "write " + strings.Join(say, ", and ")
+}
+
+// isYes reads true, in quotes too.
+func isYes(v wire.Value) bool {
+	return (v.Type() == wire.Bool || v.Type() == wire.String) && strings.EqualFold(v.Text(), "true")
+}
+
+// optional says what to write for "optional" at a property.
+func optional(n *node, v wire.Value) string { return needed(n, !isYes(v)) }
+
+// needed says how the object that holds a property asks for it, or does not.
+func needed(n *node, yes bool) string {
+	listed := false
+	if n.via == "properties" {
+		list, _ := n.parent.get("required")
+		listed = slices.ContainsFunc(list.Items(), func(it wire.Value) bool {
+			return it.Type() == wire.String && it.Text() == unescape(n.at)
+		})
+	}
+	switch {
+	case n.via != "properties" || yes == listed:
+		return "leave it out"
+	case yes:
+		return `write the name into the "required" list of the object that holds it, and leave this out`
+	}
+	return `leave it out, and the name out of the object's "required"`
+}
+
+const listOfNames = `write a list of names, as ["a","b"]`
+
+// required says what to write for a "required" that is no list.
+func required(n *node, v wire.Value) string {
+	word := v.Type() == wire.Bool || v.Type() == wire.String && (isYes(v) || strings.EqualFold(v.Text(), "false"))
+	switch {
+	case !word:
+		return listOfNames
+	case !isYes(v) || n.via == "properties" && !n.has("properties"):
+		return needed(n, isYes(v))
+	case n.via == "properties":
+		return listOfNames + `; or the name into the "required" list of the object that holds it, and leave this out`
+	case n.has("properties"):
+		return listOfNames
+	}
+	return "leave it out"
 }
 
 // fold makes words alike that differ in case and separators.
@@ -53,12 +309,6 @@ func same(s string, names []string) string {
 		}
 	}
 	return ""
-}
-
-// nearestWord is wire.Nearest, but for folded separators too.
-func nearestWord(s string, names []string) string {
-	slices.Sort(names)
-	return cmp.Or(wire.Nearest(s, names), same(s, names))
 }
 
 // otherFormats are formats that are not checked here, folded, and those that are
