@@ -5,6 +5,7 @@
 # make bench   every figure as a ratio, both sides measured in turn
 # make fuzz    every fuzz target for FUZZTIME each
 # make differential  240,000 random pairs of schema and value, against another validator
+# make filters write lib/sandbox/filters from the policy in tools/seccomp
 # make suite   the official JSON Schema suite, from JSON_SCHEMA_SUITE
 # make man     render the pages into man/out
 # make install into PREFIX (and DESTDIR)
@@ -19,7 +20,7 @@ PAGES     = $(patsubst man/%.scd,man/out/%,$(wildcard man/*.scd))
 export CGO_ENABLED = 0
 
 .DELETE_ON_ERROR:
-.PHONY: all build setup demo test check interop bench fuzz differential suite man install clean vuln
+.PHONY: all build setup demo test check interop bench fuzz differential filters suite man install clean vuln
 
 all: build
 
@@ -41,10 +42,11 @@ test: build
 
 check:
 	scripts/setup.sh test
-	@bad=$$($(TOOL) gofumpt -l cmd lib e2e tools/differential); [ -z "$$bad" ] || { echo "gofumpt would change:"; echo "$$bad"; exit 1; }
+	@bad=$$($(TOOL) gofumpt -l cmd lib e2e tools/differential tools/seccomp); [ -z "$$bad" ] || { echo "gofumpt would change:"; echo "$$bad"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	cd tools/seccomp && $(GO) vet . && $(GO) test . # the filters are what the policy says
 	cd tools/differential && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../go.mod staticcheck ./...
 	shellcheck scripts/*.sh .ci/run tools/interop/*.sh completions/forge.bash
 	$(MAKE) -s man
@@ -62,6 +64,9 @@ fuzz:
 
 differential: # PAIRS and SEED may be set
 	cd tools/differential && PAIRS=$${PAIRS:-240000} $(GO) test -count=1 -timeout 60m -v .
+
+filters:
+	cd tools/seccomp && $(GO) run . ../../lib/sandbox/filters
 
 suite:
 	$(GO) test -count=1 -tags suite -v -run Suite ./lib/schema

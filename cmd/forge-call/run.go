@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"forge/lib/cmdline"
@@ -54,7 +55,7 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 	bounded, stop := r.run_.Bound(ctx)
 	x.result, err = sandbox.Run(bounded, sandbox.Spec{
 		Argv: rt.Argv, File: rt.File, Impl: []byte(t.Impl), Stdin: r.bytes,
-		Binds: r.binds, Cwd: r.Dir, Artifacts: artifacts,
+		Process: t.Has("process"), Binds: r.binds, Cwd: r.Dir, Artifacts: artifacts,
 		Limits: sandbox.Limits{
 			Wall: time.Duration(r.limits.WallS) * time.Second, CPU: time.Duration(r.limits.CPUS) * time.Second,
 			MemoryMB: int(r.limits.MemoryMB),
@@ -73,11 +74,20 @@ func (r *calling) run(ctx context.Context) (*execution, error) {
 	}
 	x.stderr = runs.Stderr{Bytes: errs.Total, Tail: errs.Tail()}
 	x.answer = judge(t, x.result, out, r.limits, x.stderr.Tail)
+	if x.outcome == runs.Crashed && !t.Has("process") && notPermitted(x.stderr.Tail) {
+		x.err.Hint = `to start programs it wants "process" in meta.capabilities; what else is refused is in forge-sandbox(7)`
+	}
 	if x.err != nil {
 		x.err.Message = r.mask.String(x.err.Message) // it may quote what was printed
 	}
 	r.failed = x.outcome != runs.OK
 	return x, nil
+}
+
+// notPermitted tells whether a tool that crashed speaks of what the sandbox says
+// to a call that it refuses, as bash, python, node and libc put it.
+func notPermitted(stderr string) bool {
+	return strings.Contains(stderr, "Operation not permitted") || strings.Contains(stderr, " EPERM")
 }
 
 // end writes the manifest, then the record, then the answer: what is not on

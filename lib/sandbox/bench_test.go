@@ -55,7 +55,7 @@ func BenchmarkStart(b *testing.B) {
 
 // bareOptions is what Run tells bwrap, as a person would type it.
 func bareOptions(b *testing.B, s Spec, impl string) []string {
-	raw, err := options(s, 0, 0, nil)
+	raw, err := options(s, 0, 0, 0, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -312,7 +312,7 @@ d = %q
 try_("mknod", os.mknod, d + "/dev", 0o60600, os.makedev(7, 0))
 if os.path.exists(d + "/node"): try_("node", os.open, d + "/node", 0)
 print(subprocess.check_output([d + "/bash", "-p", "-c", "echo $EUID"], text=True).strip())`, dir))
-	s.Binds = []*Prepared{bind(t, dir, "rw")}
+	s.Binds, s.Process = []*Prepared{bind(t, dir, "rw")}, true
 	want := []string{"mknod EPERM", fmt.Sprint(os.Geteuid())}
 	if os.Geteuid() == 0 {
 		want = []string{"mknod EPERM", "node EACCES", "0"}

@@ -46,6 +46,7 @@ const (
 	hintUpgrade = "upgrade bubblewrap: --bind-fd came with 0.10 and with the security updates of older ones (Debian 12: 0.8.0-2+deb12u1)"
 	hintUserns  = "allow user namespaces: sysctl -w user.max_user_namespaces=15000"
 	hintSeccomp = "allow namespaces: in a container, a seccomp profile with unshare, clone and mount (docker run --security-opt seccomp=…); on an older Debian, sysctl -w kernel.unprivileged_userns_clone=1"
+	hintFilter  = "a kernel with CONFIG_SECCOMP_FILTER is needed; in a container, a seccomp profile that allows prctl(PR_SET_SECCOMP)"
 	hintArmor   = "install an AppArmor profile with `userns,` for bwrap and for this program, as /etc/apparmor.d/bwrap-userns-restrict does for bwrap"
 	hintBusy    = "try again later"
 	hintProc    = "unmask /proc in the container (docker run --security-opt systempaths=unconfined)"
@@ -66,6 +67,7 @@ var complaints = []struct {
 	{"ENOSPC", "no further user namespace is allowed", hintUserns},
 	{"max_user_namespaces", "no further user namespace is allowed", hintUserns},
 	{"Creating new namespace failed", "namespaces are forbidden here", hintSeccomp},
+	{"PR_SET_SECCOMP", "system calls cannot be filtered here", hintFilter},
 	{"Can't mount proc", "/proc cannot be mounted here", hintProc},
 }
 

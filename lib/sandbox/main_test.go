@@ -2,7 +2,6 @@ package sandbox
 
 // The rows are those of the sandbox's case list. Which wait for what:
 //
-//	seccomp  F09, P01 (Seccomp: 2), P06, P07 (EPERM for the call itself), P09, P10, P11
 //	cgroups  L03 (resource_limit, pids), L04
 //	network  N03 to N11, N13, N15 to N17, S03
 //
@@ -15,11 +14,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"forge/lib/fail"
 )
@@ -47,6 +50,8 @@ func supervise(words []string) int {
 		err = os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	case "no-bwrap":
 		err = syscall.Mount("none", "/usr/bin", "tmpfs", 0, "")
+	case "no-seccomp":
+		err = forbidSeccomp()
 	case "alias":
 		return prepareAliases(words[1])
 	case "old-bwrap":
@@ -69,6 +74,31 @@ func supervise(words []string) int {
 	return 0
 }
 
+// forbidSeccomp makes this process, and what it starts, one whose kernel has no
+// filters of system calls: prctl(PR_SET_SECCOMP) is EINVAL.
+func forbidSeccomp() error {
+	prctl := uint32(unix.SYS_PRCTL)
+	code := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 3, K: prctl},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.PR_SET_SECCOMP},
+		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)},
+		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW},
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 var interpreters = map[string][]string{
 	"bash":   {"/usr/bin/bash", "--noprofile", "--norc"},
 	"python": {"/usr/bin/python3", "-I"},
@@ -78,8 +108,9 @@ var interpreters = map[string][]string{
 func spec(language, script string) Spec {
 	return Spec{
 		Argv: interpreters[language], File: "tool", Impl: []byte(script),
-		Cwd:    "/",
-		Limits: Limits{Wall: 30 * time.Second, CPU: 30 * time.Second, MemoryMB: 512},
+		Cwd:     "/",
+		Process: language == "bash", // as forge-forge derives it
+		Limits:  Limits{Wall: 30 * time.Second, CPU: 30 * time.Second, MemoryMB: 512},
 	}
 }
 

@@ -30,11 +30,12 @@ func (o *optionList) add(words ...string) {
 // order: the base, the working directory, bound paths (a directory before what
 // is bound below it), and last / itself read-only. Pass makes a file one of
 // bwrap's descriptors and returns its number there.
-func options(s Spec, statusFD, implFD int, pass func(*os.File) int) ([]byte, error) {
+func options(s Spec, statusFD, implFD, filterFD int, pass func(*os.File) int) ([]byte, error) {
 	var o optionList
 	o.add("--json-status-fd", itoa(statusFD))
 	o.add("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
 	o.add("--new-session", "--die-with-parent", "--hostname", "tool")
+	o.add("--seccomp", itoa(filterFD))
 
 	o.add("--clearenv")
 	o.add("--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/tmp")
@@ -61,6 +62,9 @@ func options(s Spec, statusFD, implFD int, pass func(*os.File) int) ([]byte, err
 	// Read-only as a whole, for root: bwrap thinks /proc/sys is so already and
 	// leaves it, yet uid 0 owns the files there. It closes /proc/1/mem too.
 	o.add("--proc", "/proc", "--remount-ro", "/proc")
+	// Process 1 is bwrap's init, with the tool's uid: its exe is bwrap on the
+	// host's own mount, where root may chmod it. Nobody misses it.
+	o.add("--perms", "0000", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
 
 	// Not --dev, whose /dev stays writable and which costs an ordinary user a
 	// second user namespace.

@@ -212,7 +212,8 @@ func TestP04Secrets(t *testing.T) {
 	secret := fmt.Sprintf("secret-%d", rand.Int64())
 	s := spec("python", `
 import os, glob, time
-print(len(open("/proc/1/environ").read()))
+try: open("/proc/1/environ")
+except OSError as e: print(e.strerror)
 print(sum(os.environ["TOKEN"] in open(f).read() for f in glob.glob("/proc/*/cmdline")))
 print(len(os.environ["TOKEN"]))
 time.sleep(0.3)`)
@@ -225,7 +226,7 @@ time.sleep(0.3)`)
 		}
 		done <- found
 	}()
-	says(t, s, "0", "0", fmt.Sprint(len(secret)))
+	says(t, s, "Permission denied", "0", fmt.Sprint(len(secret)))
 	if found := <-done; len(found) > 0 {
 		t.Errorf("on the command line of %v", found)
 	}
@@ -248,49 +249,15 @@ func TestP05Descriptors(t *testing.T) {
 	says(t, s, "0 /memfd", "1 pipe", "2 pipe")
 }
 
-// P07, P08: no further namespace, no mount.
-func TestP07P08Namespaces(t *testing.T) {
-	s := spec("python", tries+`
-import ctypes, threading
-libc = ctypes.CDLL(None, use_errno=True)
-def call(f, *a):
-    if f(*a) < 0: raise OSError(ctypes.get_errno(), "")
-try_("unshare", call, libc.unshare, 0x10000000)
-try_("unshare net", call, libc.unshare, 0x40000000)
-try_("mount", call, libc.mount, b"none", b"/tmp", b"tmpfs", 0, None)
-try_("remount", call, libc.mount, b"none", b"/usr", None, 32, None)
-try_("umount", call, libc.umount2, b"/proc", 2)
-try_("pivot_root", call, libc.syscall, 155, b"/tmp", b"/tmp")
-try_("chroot", call, libc.chroot, b"/tmp")
-t = threading.Thread(target=lambda: print("thread")); t.start(); t.join()`)
-	if runtime.GOARCH != "amd64" {
-		t.Log("pivot_root is another number here")
-	}
-	for i, l := range lines(t, s) {
-		switch {
-		case i == 0 && (l == "unshare ENOSPC" || l == "unshare EPERM"):
-		case strings.HasSuffix(l, " EPERM"), l == "thread":
-		default:
-			t.Errorf("%s", l)
-		}
-	}
-}
-
 // P12: processes of the host cannot be seen or signalled.
 func TestP12Processes(t *testing.T) {
 	s := spec("python", tries+fmt.Sprintf("try_('kill', os.kill, %d, 9)\nprint(len([p for p in os.listdir('/proc') if p.isdigit()]))", os.Getpid()+100000))
 	says(t, s, "kill ESRCH", "2")
 }
 
-// P13: neither bwrap nor the interpreter can be overwritten.
-func TestP13Executables(t *testing.T) {
-	s := spec("python", "import os\nfor p in ('/proc/self/exe', '/proc/1/exe', '/usr/bin/bwrap'):\n  for flags in (os.O_WRONLY, os.O_RDWR):\n    try: os.open(p, flags); print(p)\n    except OSError: pass\nprint('done')")
-	says(t, s, "done")
-}
-
 // P14: what honest tools do works.
 func TestP14Compatible(t *testing.T) {
-	says(t, spec("python", `
+	s := spec("python", `
 import threading, subprocess, asyncio, sqlite3, tempfile, multiprocessing, ssl, json
 t = threading.Thread(target=lambda: None); t.start(); t.join()
 print(subprocess.run(["/bin/sh", "-c", "echo sub"], capture_output=True, text=True).stdout, end="")
@@ -300,21 +267,25 @@ async def f():
 asyncio.run(f())
 db = sqlite3.connect("/tmp/x.db"); db.execute("create table t(a)"); db.execute("insert into t values(7)"); db.commit()
 print(db.execute("select a from t").fetchone()[0])
-with multiprocessing.get_context("fork").Pool(2) as p: print(sum(p.map(abs, [-1, -2])))`), "sub", "async", "7", "3")
+with multiprocessing.get_context("fork").Pool(2) as p: print(sum(p.map(abs, [-1, -2])))`)
+	s.Process = true
+	says(t, s, "sub", "async", "7", "3")
 	says(t, spec("bash", "cat <(echo a) <<<x; cat <<<x; echo b >/dev/stdout; awk 'BEGIN{print \"c\"}'; head -c1 /dev/urandom | wc -c"),
 		"a", "x", "b", "c", "1")
 }
 
 // L09: node runs under the default limits.
 func TestL09Node(t *testing.T) {
-	says(t, spec("node", `
+	s := spec("node", `
 const { Worker } = require("worker_threads");
 new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]));
 console.log(typeof fetch, JSON.parse(require("fs").readFileSync(0, "utf8") || "{}").a);
 console.log(require("child_process").execSync("echo child").toString().trim());
 new Worker("require('worker_threads').parentPort.postMessage('worker')", { eval: true }).on("message", m => console.log(m));
 fetch("http://127.0.0.1:9/").catch(e => console.log("refused"));
-`), "function undefined", "child", "refused", "worker")
+`)
+	s.Process = true
+	says(t, s, "function undefined", "child", "refused", "worker")
 }
 
 // N01, N02, N14: no network, and no abstract socket of the host.
@@ -421,6 +392,7 @@ try:
         n += 1
 except OSError as e: print(e.strerror)
 print(n)`, n))
+	s.Process = true
 	got := lines(t, s)
 	if strings.Contains(Label(), "pids=none") {
 		if len(got) != 1 || got[0] != fmt.Sprint(n) {
@@ -475,37 +447,6 @@ func TestL05Output(t *testing.T) {
 	r, err = Run(t.Context(), s)
 	if err != nil || r.Exit != 6 || bad.n != 1 || said.String() != "whole\n" || !errors.Is(r.OutputErr, io.ErrClosedPipe) {
 		t.Errorf("%+v, %v, %d writes, %q", r, err, bad.n, said.String())
-	}
-}
-
-// A descriptor of standard output that left the sandbox does not hold Run up.
-// It leaves through a socket in a bound directory, which seccomp is to close.
-func TestStrayDescriptor(t *testing.T) {
-	dir := t.TempDir()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/sock", Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		oob := make([]byte, 64)
-		if _, n, _, _, err := c.ReadMsgUnix(make([]byte, 1), oob); err == nil {
-			m, _ := syscall.ParseSocketControlMessage(oob[:n])
-			fds, _ := syscall.ParseUnixRights(&m[0])
-			<-t.Context().Done()
-			syscall.Close(fds[0])
-		}
-	}()
-	s := spec("python", fmt.Sprintf("import socket\nprint('said', flush=True)\ns = socket.socket(socket.AF_UNIX)\ns.connect(%q)\nsocket.send_fds(s, [b'x'], [1])", dir+"/sock"))
-	s.Binds = []*Prepared{bind(t, dir, "ro")}
-	r, out, errs := run(t, s)
-	if r.Exit != 0 || out != "said\n" || r.Duration > stray+time.Second || !errors.Is(r.OutputErr, exec.ErrWaitDelay) {
-		t.Errorf("%+v %q %q", r, out, errs)
 	}
 }
 
@@ -589,8 +530,10 @@ func TestExplain(t *testing.T) {
 		"bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)":                hintUserns,
 		"bwrap: setting up uid map: Permission denied":                                                                            hintArmor,
 		"bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted":                                                            hintArmor,
-		"bwrap: Can't mount proc on /newroot/proc: Operation not permitted":                                                       hintProc,
-		"bwrap: Unknown option --ro-bind-fd\nusage: bwrap [OPTIONS...]":                                                           hintUpgrade,
+		"bwrap: prctl(PR_SET_SECCOMP): Operation not permitted":                                                                   hintFilter,
+		"bwrap: Unable to set up system call filtering as requested: prctl(PR_SET_SECCOMP) reported EINVAL. (Hint: this requires a kernel configured with CONFIG_SECCOMP and CONFIG_SECCOMP_FILTER.)": hintFilter,
+		"bwrap: Can't mount proc on /newroot/proc: Operation not permitted": hintProc,
+		"bwrap: Unknown option --ro-bind-fd\nusage: bwrap [OPTIONS...]":     hintUpgrade,
 		"bwrap: something new": "",
 		"Killed":               "",
 	} {

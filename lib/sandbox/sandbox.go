@@ -13,10 +13,12 @@
 //	bound paths             each at its own absolute path
 //
 // Everything else of / is read-only and empty. There is no network but an
-// unconnected loopback, no capability, no new privilege, no further user
-// namespace, and no descriptor but 0, 1 and 2. The environment is PATH=/usr/bin
-// HOME=/tmp TMPDIR=/tmp LANG=C.UTF-8, PWD (bwrap sets it), FORGE_ARTIFACTS when
-// there are artifacts, and Spec.Env.
+// unconnected loopback, no capability, no new privilege, no further namespace,
+// no descriptor but 0, 1 and 2, and no system call but those that programs need:
+// without Spec.Process none that starts a process, and where a path is bound no
+// socket that is named by a path. The environment is PATH=/usr/bin HOME=/tmp
+// TMPDIR=/tmp LANG=C.UTF-8, PWD (bwrap sets it), FORGE_ARTIFACTS when there are
+// artifacts, and Spec.Env.
 //
 // # Why it cannot outlive its caller
 //
@@ -66,8 +68,8 @@ const (
 const bwrapPath = "/usr/bin/bwrap"
 
 // stray is how long a descriptor of standard output or error may stay open
-// once every process of the sandbox is dead: only one that was sent out of it
-// through a socket can.
+// once every process of the sandbox is dead. None should: they leave through
+// sockets, and those that lead out are filtered.
 const stray = 2 * time.Second
 
 // Limits bounds one run. None may be zero: there is no unlimited run.
@@ -92,6 +94,10 @@ type Spec struct {
 	// Env holds further KEY=VALUE. They reach bwrap through a pipe: no
 	// argument list and no environment but the tool's own ever holds them.
 	Env []string
+
+	// Process allows the tool to start processes. Without it fork, vfork and
+	// posix_spawn fail with EPERM; threads, and exec in its own place, do not.
+	Process bool
 
 	Binds     []*Prepared // see PrepareBind
 	Extra     []string    // absolute paths that a configured runtime wants, bound read-only
@@ -165,9 +171,10 @@ func (r Result) How() string {
 }
 
 // Label names the mechanism, for meta.sandbox and the record: engine, network,
-// what enforces the limits, and the limits that nothing enforces.
+// the filter of system calls, what enforces the limits, and the limits that
+// nothing enforces.
 func Label() string {
-	l := "bwrap net=none limits=rlimit"
+	l := "bwrap net=none seccomp limits=rlimit"
 	if !countsProcesses() {
 		l += " pids=none"
 	}
@@ -343,9 +350,15 @@ func start(s Spec) (*box, error) {
 	}
 	ours = append(ours, stdin)
 
+	filter, err := s.filter()
+	if err != nil {
+		return giveUp(err)
+	}
+	ours = append(ours, filter)
+
 	b := &box{args: argsW, status: statusR, stdout: &sink{w: s.Stdout}, stderr: &sink{w: s.Stderr, keep: headBytes}}
 	argsFD := pass(argsR)
-	b.options, err = options(s, pass(statusW), pass(impl), pass)
+	b.options, err = options(s, pass(statusW), pass(impl), pass(filter), pass)
 	if err != nil {
 		return giveUp(err)
 	}

@@ -103,7 +103,8 @@ func ownMounts() *syscall.SysProcAttr {
 	}
 }
 
-// S01, S02: no namespaces, no bwrap, one that is too old. The tool never runs.
+// S01, S02: no namespaces, no bwrap, one that is too old, no filter of system
+// calls. The tool never runs.
 func TestUnavailable(t *testing.T) {
 	dir := shared(t)
 	old := write(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: Unknown option --bind-fd' >&2\nexit 1\n")
@@ -117,6 +118,7 @@ func TestUnavailable(t *testing.T) {
 		{"no-namespaces", []string{"sandbox_unavailable", "no further user namespace is allowed", "user.max_user_namespaces"}},
 		{"no-bwrap", []string{"sandbox_unavailable", "/usr/bin/bwrap: not found", "apt-get install bubblewrap"}},
 		{"old-bwrap", []string{"sandbox_unavailable", "bubblewrap is too old", "upgrade bubblewrap"}},
+		{"no-seccomp", []string{"sandbox_unavailable", "system calls cannot be filtered here", "CONFIG_SECCOMP_FILTER"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := supervisor(t, c.name, "never", old)
