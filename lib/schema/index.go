@@ -270,7 +270,7 @@ func (d *document) add(n *node) error {
 		return nil
 	}
 	if n.v.Type() != wire.Object {
-		return d.refuse(n.at, "", noSchema(n.v), "a schema is an object, not %s", short(n.v))
+		return d.refuse(n.at, "", d.noSchema(n.v), "a schema is an object, not %s", short(n.v))
 	}
 	if err := d.identify(n); err != nil {
 		return err

@@ -178,16 +178,7 @@ func (l *lowerer) value(n *node, t *target) error {
 		seen := map[string]bool{}
 		for _, w := range words {
 			if w.Type() != wire.String || !slices.Contains(types, w.Text()) {
-				hint := "write one of " + strings.Join(types, ", ")
-				switch {
-				case w.Type() == wire.Null:
-					hint = `write "null" in quotes`
-				case w.Type() == wire.String && strings.EqualFold(w.Text(), "any"):
-					hint = `leave "type" out: without it every type is allowed`
-				case w.Type() == wire.String && typeWord(w.Text()) != "":
-					hint = `write "` + typeWord(w.Text()) + `"`
-				}
-				return refuse(n.at, "type", hint, "unknown type %s", short(w))
+				return refuse(n.at, "type", l.doc.unknownType(n, v, w), "unknown type %s", short(w))
 			}
 			if seen[w.Text()] {
 				return refuse(n.at, "type", "write each type once", "%s stands twice", short(w))

@@ -96,6 +96,31 @@ func TestLowerErrors(t *testing.T) {
 			"schema: /properties/a/type: unknown type \"float\"\nhint: write \"number\"",
 		},
 		{
+			`{"type":["string","List[int]"]}`,
+			"schema: /type: unknown type \"List[int]\"\nhint: write \"type\":[\"string\",\"array\"],\"items\":{\"type\":\"integer\"}",
+		},
+		{
+			`{"type":["null",{"type":"string"}]}`,
+			"schema: /type: unknown type an object\nhint: write \"anyOf\", and each word as {\"type\":\"string\"}",
+		},
+		{
+			`{"type":"file"}`,
+			"schema: /type: unknown type \"file\"\nhint: write \"string\", and \"x-bind\":\"ro\" or \"rw\" if the tool opens it",
+		},
+		{`{"type":"datetime","format":"date-time"}`, "schema: /type: unknown type \"datetime\"\nhint: write \"string\""},
+		{
+			`{"type":"function"}`,
+			"schema: /type: unknown type \"function\"\nhint: write one of array, boolean, integer, null, number, object, string",
+		},
+		{
+			`{"properties":{"a":"Optional[N]"},"$defs":{"N":{}}}`,
+			"schema: /properties/a: a schema is an object, not \"Optional[N]\"\nhint: write {\"anyOf\":[{\"$ref\":\"#/$defs/N\"},{\"type\":\"null\"}]}",
+		},
+		{
+			`{"properties":{"a":"any"}}`,
+			"schema: /properties/a: a schema is an object, not \"any\"\nhint: write {}",
+		},
+		{
 			`{"type":"any"}`,
 			"schema: /type: unknown type \"any\"\nhint: leave \"type\" out: without it every type is allowed",
 		},

@@ -89,15 +89,18 @@ func unknown(n *node, m wire.Member) string {
 }
 
 // noSchema says what to write for a value that stands where a schema should.
-func noSchema(v wire.Value) string {
+func (d *document) noSchema(v wire.Value) string {
 	if v.Type() == wire.String {
 		for _, word := range []string{"true", "false"} {
 			if strings.EqualFold(v.Text(), word) {
 				return "write " + word
 			}
 		}
-		if t := typeWord(v.Text()); t != "" {
-			return `write {"type":"` + t + `"}`
+		if m, ok := readType(v.Text(), d.names()); ok {
+			return "write " + m.schema().String()
+		}
+		if near := wire.Nearest(v.Text(), types); near != "" {
+			return "write " + object("type", wire.StringOf(near)).String()
 		}
 	}
 	return `write an object, as {"type":"string"}`
@@ -360,26 +363,3 @@ func formatHint(n *node, name string) string {
 
 // pathWords are words for a path, folded.
 var pathWords = []string{"path", "file", "filepath", "filename", "directory", "directorypath", "dir", "folder"}
-
-var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
-
-// typeWord returns the JSON type that a word of another language means.
-func typeWord(s string) string {
-	switch strings.ToLower(s) {
-	case "dict", "map", "hashmap", "struct", "record", "json", "table", "mapping":
-		return "object"
-	case "float", "float32", "float64", "double", "decimal", "real", "numeric":
-		return "number"
-	case "int", "int32", "int64", "long", "uint", "short", "bigint", "byte":
-		return "integer"
-	case "str", "text", "char", "varchar", "path", "date", "datetime", "uuid", "url", "uri", "bytes", "file":
-		return "string"
-	case "list", "tuple", "set", "slice", "vec", "sequence", "arraylist":
-		return "array"
-	case "bool":
-		return "boolean"
-	case "none", "nil", "undefined", "void", "nonetype":
-		return "null"
-	}
-	return wire.Nearest(s, types)
-}
