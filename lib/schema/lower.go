@@ -85,7 +85,7 @@ func (d *document) lower(n *node) (wire.Value, error) {
 		wire.Member{Name: "allOf", Value: wire.ArrayOf(root)},
 		wire.Member{Name: "definitions", Value: wire.ObjectOf(defs...)},
 	)
-	if l.guarded != nil && evaluations(lowered) >= tooMany {
+	if l.guarded != nil && costly(lowered) {
 		return wire.Value{}, d.refuse(l.guarded.at, "", `write "additionalProperties" or "items" into each branch`,
 			"unevaluated beside so many branches asks one value too often")
 	}

@@ -78,7 +78,10 @@ func (l *lowerer) unevaluated(n *node, t *target) error {
 				return l.doc.refuse(n.at, word, `write "additionalProperties" or "items"`, "the schema says it of more than %d names, items and branches", maxLooks)
 			}
 			if len(c.when) > 0 {
-				l.guarded = n
+				if l.guarded = n; n.refersBack(len(l.doc.nodes)) {
+					return l.doc.refuse(n.at, word, `write "additionalProperties" or "items" into each branch`,
+						"beside branches, and within itself, it asks without end")
+				}
 			}
 			var all []wire.Value
 			for _, w := range c.when {
@@ -382,46 +385,111 @@ func (c *cover) add(d cover) {
 	c.contains = append(c.contains, d.contains...)
 }
 
-// evaluations is how many schemas of a lowered document look at one value: what
-// guards repeat is counted as often as it is asked.
-func evaluations(lowered wire.Value) int {
+// costly says whether the guards of a lowered document make it too dear: they
+// ask again what the branches were asked, and each of theirs within.
+func costly(lowered wire.Value) bool {
 	defs, _ := lowered.Get("definitions")
-	known := map[string]int{}
-	var count func(v wire.Value) int
-	count = func(v wire.Value) int {
-		n := 1
-		if ref, ok := v.Get("$ref"); ok {
-			name := strings.TrimPrefix(ref.Text(), "#/definitions/")
-			c, ok := known[name]
-			if !ok {
-				def, _ := defs.Get(name)
-				c = count(def)
-				known[name] = c
-			}
-			n += c
-		}
-		for _, m := range v.Members() {
-			switch m.Name {
-			case "allOf", "anyOf", "oneOf":
-				for _, it := range m.Value.Items() {
-					n += count(it)
-				}
-			case "not", "if", "then", "else":
-				n += count(m.Value)
-			case "dependencies":
-				for _, d := range m.Value.Members() {
-					n += count(d.Value)
-				}
-			}
-		}
-		return min(n, tooMany)
-	}
-	most := 0
+	one := asking{defs: defs, guards: true}
+	all := asking{defs: defs, guards: true, steps: true}
+	bare := asking{defs: defs, steps: true}
 	for _, d := range defs.Members() {
-		most = max(most, count(object("$ref", wire.StringOf("#/definitions/"+d.Name))))
+		ref := object("$ref", wire.StringOf("#/definitions/"+d.Name))
+		if one.count(ref) > maxAsked || all.count(ref) > maxAgain*bare.count(ref) {
+			return true
+		}
 	}
-	return most
+	return false
 }
 
-// A position lowers to a few schemas, so more of these are borne.
-const tooMany = 8 * maxPaths
+const (
+	maxAsked = 5000 // schemas that look at one value
+	maxAgain = 50   // times that guards make a value dearer, with all that is in it
+)
+
+// asking counts the schemas that a lowered document asks: of one value, or, with
+// steps, of all that is in it, once for each name; and with guards or without.
+type asking struct {
+	defs          wire.Value
+	guards, steps bool
+	known         map[string]int
+}
+
+func (a *asking) count(v wire.Value) int {
+	n := 1
+	if ref, ok := v.Get("$ref"); ok {
+		name := strings.TrimPrefix(ref.Text(), "#/definitions/")
+		c, known := a.known[name]
+		if !known {
+			if a.known == nil {
+				a.known = map[string]int{}
+			}
+			a.known[name] = 0 // on the way: what refers back is no dearer
+			def, _ := a.defs.Get(name)
+			c = a.count(def)
+			a.known[name] = c
+		}
+		n += c
+	}
+	guard := len(v.Members()) == 2 && v.Members()[1].Name == "else" // as unless makes it
+	for _, m := range v.Members() {
+		switch m.Name {
+		case "if":
+			if a.guards || !guard {
+				n += a.count(m.Value)
+			}
+		case "not", "then", "else":
+			n += a.count(m.Value)
+		case "allOf", "anyOf", "oneOf":
+			for _, it := range m.Value.Items() {
+				n += a.count(it)
+			}
+		case "dependencies":
+			n += a.each(m.Value)
+		case "properties", "patternProperties":
+			if a.steps {
+				n += a.each(m.Value)
+			}
+		case "items", "additionalItems", "additionalProperties", "contains", "propertyNames":
+			switch {
+			case !a.steps:
+			case m.Value.Type() == wire.Array:
+				for _, it := range m.Value.Items() {
+					n += a.count(it)
+				}
+			default:
+				n += a.count(m.Value)
+			}
+		}
+	}
+	return min(n, 1<<40)
+}
+
+func (a *asking) each(v wire.Value) (n int) {
+	for _, m := range v.Members() {
+		if m.Value.Type() != wire.Array { // names
+			n += a.count(m.Value)
+		}
+	}
+	return n
+}
+
+// refersBack says whether what n holds and refers to leads to n again.
+func (n *node) refersBack(positions int) bool {
+	seen := make([]bool, positions)
+	var visit func(m *node) bool
+	visit = func(m *node) bool {
+		if seen[m.id] {
+			return m == n
+		}
+		seen[m.id] = true
+		found := m.ref != nil && visit(m.ref)
+		m.all(func(e edge) {
+			if keywords[e.word].annotation { // $defs: only what is referred to counts
+				return
+			}
+			found = found || visit(e.to)
+		})
+		return found
+	}
+	return visit(n)
+}

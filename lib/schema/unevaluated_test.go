@@ -113,11 +113,26 @@ func TestUnevaluatedBounds(t *testing.T) {
 		"asks one value too often": `{"anyOf":[` + many(25, func(i int) string {
 			return fmt.Sprintf(`{"properties":{"p%d":true},"anyOf":[%s]}`, i, many(80, func(j int) string { return fmt.Sprintf(`{"properties":{"q%d":true}}`, 80*i+j) }))
 		}) + `],"unevaluatedProperties":false}`,
+		"it asks without end": `{"oneOf":[{"type":"string"},{"type":"object","properties":{"a":{"$ref":"#"}}}],"unevaluatedProperties":false}`,
 	} {
 		_, err := Lower(parse(t, text))
 		if fail.KindOf(err) != fail.SchemaUnsupported || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	// Guards within guards double what a value costs with each level.
+	nested := func(n int) string {
+		text := `{"type":"string"}`
+		for range n {
+			text = `{"oneOf":[{"properties":{"a":` + text + `}},{"required":["b"]}],"unevaluatedProperties":false}`
+		}
+		return text
+	}
+	if _, err := Lower(parse(t, nested(4))); err != nil {
+		t.Error(err)
+	}
+	if _, err := Lower(parse(t, nested(12))); err == nil || !strings.Contains(err.Error(), "asks one value too often") {
+		t.Error(err)
 	}
 }
 
