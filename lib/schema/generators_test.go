@@ -186,7 +186,7 @@ func obey(author wire.Value, at, keyword, hint string) (wire.Value, bool) {
 		return in(path[:len(path)-3], func(v wire.Value) wire.Value {
 			return listed(v, "required", func(vs []wire.Value) []wire.Value { return append(vs, wire.StringOf(path[len(path)-2])) })
 		})
-	case beside.MatchString(hint):
+	case beside.MatchString(hint), hint == `write it into the outer "properties"`:
 		return in(holder[:len(holder)-1], func(v wire.Value) wire.Value { return v.Set(last, it) })
 	case hint == `write it under "properties"`:
 		return in(holder, func(v wire.Value) wire.Value {

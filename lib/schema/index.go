@@ -203,8 +203,9 @@ func badNumber(lit string) string {
 	return ""
 }
 
-// detect sets the dialect: the one of $schema, else 2020-12, else draft-07 for
-// a schema that writes items as a list and nothing newer.
+// detect sets the dialect: the one of $schema, else 2020-12. But a schema that
+// writes items as a list is none of 2020-12: it is of draft-07, if it says nothing
+// newer, or of 2019-09, if it says nothing that is not in that.
 func (d *document) detect(author wire.Value) error {
 	if s, ok := author.Get("$schema"); ok {
 		dia, known := dialects[strings.TrimSuffix(s.Text(), "#")]
@@ -214,16 +215,20 @@ func (d *document) detect(author wire.Value) error {
 		d.dialect = dia
 		return nil
 	}
-	tuples, newer := false, false
+	tuples, newer, known := false, false, true
 	scan(author, func(v wire.Value) {
 		for _, m := range v.Members() {
 			k, ok := keywords[m.Name]
-			newer = newer || ok && k.from >= draft2019 || strings.HasPrefix(m.Name, "$dynamic")
+			newer = newer || ok && k.from >= draft2019
+			known = known && (!ok || k.from <= draft2019 && k.to >= draft2019)
 			tuples = tuples || m.Name == "items" && m.Value.Type() == wire.Array
 		}
 	})
-	if tuples && !newer {
+	switch {
+	case tuples && !newer:
 		d.dialect = draft7
+	case tuples && known:
+		d.dialect = draft2019
 	}
 	return nil
 }
@@ -270,7 +275,7 @@ func (d *document) add(n *node) error {
 		return nil
 	}
 	if n.v.Type() != wire.Object {
-		return d.refuse(n.at, "", d.noSchema(n.v), "a schema is an object, not %s", short(n.v))
+		return d.refuse(n.at, "", d.noSchema(n), "a schema is an object, not %s", short(n.v))
 	}
 	if err := d.identify(n); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package schema
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -166,24 +169,9 @@ func (l *lowerer) node(n *node) (wire.Value, error) {
 
 // value lowers type, const and enum.
 func (l *lowerer) value(n *node, t *target) error {
-	refuse := l.doc.refuse
 	if v, ok := n.get("type"); ok {
-		words := []wire.Value{v}
-		if v.Type() == wire.Array {
-			words = v.Items()
-			if len(words) == 0 {
-				return refuse(n.at, "type", "leave it out, or name a type", "an empty list checks nothing")
-			}
-		}
-		seen := map[string]bool{}
-		for _, w := range words {
-			if w.Type() != wire.String || !slices.Contains(types, w.Text()) {
-				return refuse(n.at, "type", l.doc.unknownType(n, v, w), "unknown type %s", short(w))
-			}
-			if seen[w.Text()] {
-				return refuse(n.at, "type", "write each type once", "%s stands twice", short(w))
-			}
-			seen[w.Text()] = true
+		if err := l.typed(n, v); err != nil {
+			return err
 		}
 		t.put("type", v)
 	}
@@ -191,22 +179,15 @@ func (l *lowerer) value(n *node, t *target) error {
 		if err := l.exact(n, "const", v); err != nil {
 			return err
 		}
+		if err := l.fitting(n, "const", v); err != nil {
+			return err
+		}
 		t.put("const", v)
 	}
 	if v, ok := n.get("enum"); ok {
-		if v.Type() != wire.Array || len(v.Items()) == 0 {
-			return refuse(n.at, "enum", `write the allowed values, as ["a","b"]`, "%s, want a list of values", emptyOr(v))
-		}
-		var kept []wire.Value
-		seen := map[string]bool{}
-		for _, it := range v.Items() {
-			if err := l.exact(n, "enum", it); err != nil {
-				return err
-			}
-			if k := canonical(it); !seen[k] {
-				seen[k] = true
-				kept = append(kept, it)
-			}
+		kept, err := l.enum(n, v)
+		if err != nil {
+			return err
 		}
 		if len(v.Bytes()) > maxEnum {
 			t.beside = append(t.beside, object("not", object("not", object("enum", wire.ArrayOf(kept...)))))
@@ -215,6 +196,69 @@ func (l *lowerer) value(n *node, t *target) error {
 		}
 	}
 	return nil
+}
+
+// typed checks that a type names types, each once.
+func (l *lowerer) typed(n *node, v wire.Value) error {
+	refuse := l.doc.refuse
+	words := []wire.Value{v}
+	if v.Type() == wire.Array {
+		words = v.Items()
+		if len(words) == 0 {
+			return refuse(n.at, "type", "leave it out, or name a type", "an empty list checks nothing")
+		}
+	}
+	seen := map[string]bool{}
+	for _, w := range words {
+		if w.Type() != wire.String || !slices.Contains(types, w.Text()) {
+			return refuse(n.at, "type", l.doc.unknownType(n, v, w), "unknown type %s", short(w))
+		}
+		if seen[w.Text()] {
+			return refuse(n.at, "type", "write each type once", "%s stands twice", short(w))
+		}
+		seen[w.Text()] = true
+	}
+	return nil
+}
+
+// enum returns the values of an enum, equal ones once.
+func (l *lowerer) enum(n *node, v wire.Value) (kept []wire.Value, err error) {
+	if v.Type() != wire.Array || len(v.Items()) == 0 {
+		return nil, l.doc.refuse(n.at, "enum", `write the allowed values, as ["a","b"]`, "%s, want a list of values", emptyOr(v))
+	}
+	seen := map[string]bool{}
+	for _, it := range v.Items() {
+		if err := l.exact(n, "enum", it); err != nil {
+			return nil, err
+		}
+		if k := canonical(it); !seen[k] {
+			seen[k] = true
+			kept = append(kept, it)
+		}
+	}
+	return kept, l.fitting(n, "enum", v.Items()...)
+}
+
+// fitting refuses values of const or enum none of which has a type that the
+// position names: no value fits both.
+func (l *lowerer) fitting(n *node, word string, vs ...wire.Value) error {
+	bits := typeAny
+	if v, ok := n.get("type"); ok {
+		bits = 0
+		for _, w := range append([]wire.Value{v}, v.Items()...) {
+			bits |= typeBits[w.Text()]
+		}
+	}
+	for _, v := range vs {
+		is := typeBits[v.Type().String()]
+		if r, ok := rat(v); ok && !r.IsInt() {
+			is = typeNumber
+		}
+		if bits&is != 0 {
+			return nil
+		}
+	}
+	return l.doc.refuse(n.at, word, "write the values as the type has them, or another type", "no value of it has the type: nothing fits")
 }
 
 func emptyOr(v wire.Value) string {
@@ -472,11 +516,19 @@ func (l *lowerer) object(n *node, t *target) error {
 		if err != nil {
 			return err
 		}
+		if err := l.possible(n, names); err != nil {
+			return err
+		}
 		if len(names) > 0 {
 			t.put("required", v)
 		}
 	}
 	if es := n.under("properties"); n.has("properties") {
+		for _, e := range es {
+			if e.name == "additionalProperties" && isFalse(e.to) {
+				return l.doc.refuse(e.to.at, "", besideProperties(e.name), "a property of that name is forbidden, and no other")
+			}
+		}
 		v, err := l.members(es, func(e edge) string { return e.name })
 		if err != nil {
 			return err
@@ -523,6 +575,31 @@ func (l *lowerer) object(n *node, t *target) error {
 		}
 	}
 	return l.dependencies(n, t)
+}
+
+// possible refuses a required name that an object may not have: no object fits.
+func (l *lowerer) possible(n *node, required []wire.Value) error {
+	rest := n.under("additionalProperties")
+	if typ, _ := n.get("type"); typ.Text() != "object" || len(rest) == 0 || !isFalse(rest[0].to) || n.has("patternProperties") {
+		return nil
+	}
+	for _, name := range required {
+		if n.props[name.Text()] != nil {
+			continue
+		}
+		hint := `describe it under "properties", or leave it out`
+		if near := nearestName(name.Text(), slices.Collect(maps.Keys(n.props))); near != "" {
+			hint = fmt.Sprintf("write %q, not %q", near, name.Text())
+		}
+		return l.doc.refuse(n.at, "required", hint, "no property %s is allowed: no object fits", short(name))
+	}
+	return nil
+}
+
+// nearestName is wire.Nearest, but for separators too.
+func nearestName(s string, names []string) string {
+	slices.Sort(names)
+	return cmp.Or(same(s, names), wire.Nearest(s, names))
 }
 
 // members lowers named schemas into an object.
@@ -617,6 +694,8 @@ func (l *lowerer) array(n *node, t *target) error {
 }
 
 func isTrue(n *node) bool { return n.v.Type() == wire.Bool && n.v.Text() == "true" }
+
+func isFalse(n *node) bool { return n.v.Type() == wire.Bool && n.v.Text() == "false" }
 
 func (l *lowerer) contains(n *node, t *target) error {
 	_, lo, err := l.count(n, "minContains")

@@ -55,6 +55,9 @@ func TestLower(t *testing.T) {
 		},
 		{`{"contains":{"type":"string"},"minContains":0}`, `{}`},
 		{`{"enum":[1,1.0,"a"]}`, `{"enum":[1,"a"]}`},
+		{`{"type":"integer","enum":["a",1.0]}`, `{"type":"integer","enum":["a",1.0]}`},
+		{`{"required":["a"],"additionalProperties":false}`, `{"required":["a"],"additionalProperties":false}`}, // no object, but all else
+		{`{"properties":{"additionalProperties":true,"required":true}}`, `{"properties":{"additionalProperties":true,"required":true}}`},
 		{
 			`{"allOf":[{"properties":{"a":{}}}],"patternProperties":{"^b":{}},"unevaluatedProperties":false}`,
 			`{"patternProperties":{"^b":{}},"allOf":[{"properties":{"a":true},"patternProperties":{"^b":true},"additionalProperties":false},{"properties":{"a":{}}}]}`,
@@ -131,6 +134,34 @@ func TestLowerErrors(t *testing.T) {
 		{
 			`{"properties":{"a":{"type":"string","required":true}}}`,
 			"schema: /properties/a/required: true, want a list of names\nhint: write the name into the \"required\" list of the object that holds it, and leave this out",
+		},
+		{
+			`{"properties":{"type":"string","description":"str"}}`,
+			"schema: /properties/type: a schema is an object, not \"string\"\nhint: write {\"type\":\"string\"}",
+		},
+		{
+			`{"properties":{"a":{},"description":"what it does"}}`,
+			"schema: /properties/description: a schema is an object, not \"what it does\"\nhint: write \"description\" beside \"properties\", not in it",
+		},
+		{
+			`{"properties":{"additionalProperties":false}}`,
+			"schema: /properties/additionalProperties: a property of that name is forbidden, and no other\nhint: write \"additionalProperties\" beside \"properties\", not in it",
+		},
+		{
+			`{"type":"integer","enum":[1.5,"1"]}`,
+			"schema: /enum: no value of it has the type: nothing fits\nhint: write the values as the type has them, or another type",
+		},
+		{
+			`{"type":["string","null"],"const":1}`,
+			"schema: /const: no value of it has the type: nothing fits\nhint: write the values as the type has them, or another type",
+		},
+		{
+			`{"type":"object","properties":{"a":{}},"additionalProperties":false,"required":["a","zzz"]}`,
+			"schema: /required: no property \"zzz\" is allowed: no object fits\nhint: describe it under \"properties\", or leave it out",
+		},
+		{
+			`{"items":[{}],"dependentRequired":{"a":["b"]},"$dynamicRef":"#"}`,
+			"schema: /items: a list of schemas is not in 2020-12\nhint: write \"prefixItems\" for the list and \"items\" for the rest",
 		},
 		{
 			`{"properties":["a"]}`,

@@ -80,6 +80,8 @@ func unknown(n *node, m wire.Member) string {
 	switch word = cmp.Or(same(m.Name, slices.Collect(maps.Keys(keywords))), word, nearKeyword(m, property)); {
 	case word != "":
 		return "write " + strconv.Quote(word)
+	case property && n.via == "properties" && unescape(n.at) == "properties":
+		return `write it into the outer "properties"`
 	case property:
 		return `write it under "properties"`
 	case strings.HasPrefix(m.Name, "x-"):
@@ -89,7 +91,11 @@ func unknown(n *node, m wire.Member) string {
 }
 
 // noSchema says what to write for a value that stands where a schema should.
-func (d *document) noSchema(v wire.Value) string {
+func (d *document) noSchema(n *node) string {
+	v := n.v
+	if misplaced(n) {
+		return besideProperties(unescape(n.at))
+	}
 	if v.Type() == wire.String {
 		for _, word := range []string{"true", "false"} {
 			if strings.EqualFold(v.Text(), word) {
@@ -104,6 +110,24 @@ func (d *document) noSchema(v wire.Value) string {
 		}
 	}
 	return `write an object, as {"type":"string"}`
+}
+
+func besideProperties(word string) string {
+	return "write " + strconv.Quote(word) + ` beside "properties", not in it`
+}
+
+// misplaced says whether a property reads like a keyword of the object that has
+// the properties: {"properties":{"a":{…},"required":["a"]}}. Among properties
+// that are all written as types, it is one of them.
+func misplaced(n *node) bool {
+	word := unescape(n.at)
+	if _, ok := keywords[word]; !ok || n.via != "properties" || !takes(word, n.v) {
+		return false
+	}
+	all, _ := n.parent.get("properties")
+	return slices.ContainsFunc(all.Members(), func(m wire.Member) bool {
+		return m.Value.Type() != wire.String || typeWord(m.Value.Text()) == ""
+	})
 }
 
 // dialectHint says what to write for a $schema that is none of ours.
