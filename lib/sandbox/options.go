@@ -12,6 +12,9 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// devices is what /dev has, but for links.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
 // optionList is bwrap's options, NUL-terminated as --args wants them. A NUL
 // inside one would make it two, so it is refused.
 type optionList struct {
@@ -67,8 +70,8 @@ func options(s Spec, statusFD, implFD, filterFD int, pass func(*os.File) int) ([
 	o.add("--perms", "0000", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
 
 	// Not --dev, whose /dev stays writable and which costs an ordinary user a
-	// second user namespace.
-	for _, node := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"} {
+	// second user namespace. See ownDevices.
+	for _, node := range devices {
 		o.add("--dev-bind", node, node)
 	}
 	o.add("--symlink", "/proc/self/fd", "/dev/fd")

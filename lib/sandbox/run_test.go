@@ -143,6 +143,28 @@ try_("/dev/shm/x", create, "/dev/shm/x")`, "/x\"", "/"+name+"\""))
 	}
 }
 
+// F03: devices work, and are the host's: nobody changes them from inside.
+func TestF03Devices(t *testing.T) {
+	s := spec("python", tries+`
+for n in ("null", "zero", "full", "random", "urandom"):
+    p = "/dev/" + n
+    mode = os.stat(p).st_mode & 0o777
+    if (mode := os.stat(p).st_mode & 0o777) == 0o666: try_(n, os.chmod, p, 0o666)
+    else: print(n, "%o" % mode)
+    try_(n, os.chown, p, os.getuid(), os.getgid())
+    try_(n, os.utime, p, (1, 1))
+    try_(n, os.setxattr, p, "user.x", b"x")
+    print(len(os.read(os.open(p, os.O_RDONLY), 4)))
+os.write(os.open("/dev/null", os.O_WRONLY), b"x")`)
+	for _, l := range lines(t, s) {
+		switch _, how, _ := strings.Cut(l, " "); {
+		case l == "0" || l == "4", how == "EROFS", how == "EPERM" && os.Geteuid() != 0:
+		default:
+			t.Error(l)
+		}
+	}
+}
+
 // F13: scratch space is private and gone afterwards.
 func TestF13Scratch(t *testing.T) {
 	s := spec("bash", "ls -A /tmp /dev/shm | grep -v : | grep . ; echo $$ >/tmp/a; sleep 0.2; [ $(cat /tmp/a) = $$ ]; ls /tmp")

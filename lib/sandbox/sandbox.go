@@ -204,11 +204,57 @@ func Run(ctx context.Context, s Spec) (Result, error) {
 		return Result{Exit: -1, Cancelled: true}, nil
 	}
 
-	// The parent death signal is bound to the thread that forked, and Go ends
-	// a thread only when a goroutine locked to it returns.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	// The parent death signal is bound to the thread that forks, and Go ends a
+	// thread only when a goroutine locked to it returns: so this one is ours
+	// until the end, and for root, who changes its mounts, never anybody's again.
+	var r Result
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		if os.Geteuid() != 0 {
+			defer runtime.UnlockOSThread()
+		} else if err = ownDevices(); err != nil {
+			r.Exit = -1
+			return
+		}
+		r, err = runHere(ctx, s)
+	}()
+	<-ended
+	return r, err
+}
 
+// ownDevices gives this thread, and what it starts, a mount namespace in which
+// the devices that tools see are mounted read-only. They can be written to
+// nevertheless, but root, who owns them, cannot chmod the host's from inside:
+// bwrap can bind a device or bind read-only, not both. Root without
+// CAP_SYS_ADMIN, in a container, has to do without: the devices are the
+// container's.
+func ownDevices() error {
+	err := unix.Unshare(unix.CLONE_NEWNS)
+	if errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, "")
+	}
+	for _, node := range devices {
+		if err == nil {
+			err = unix.Mount(node, node, "", unix.MS_BIND, "")
+		}
+		if err == nil {
+			err = unix.Mount("", node, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID, "")
+		}
+	}
+	if err != nil {
+		return fail.New(fail.SandboxUnavailable, hintSeccomp, "sandbox: mount devices read-only: %w", err)
+	}
+	return nil
+}
+
+// runHere is Run, on the thread that it is on.
+func runHere(ctx context.Context, s Spec) (Result, error) {
 	began := time.Now()
 	b, err := start(s)
 	if err != nil {
