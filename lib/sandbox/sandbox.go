@@ -4,7 +4,7 @@
 //
 //	/usr                    the host's, read-only; /bin /sbin /lib* as on the host
 //	/etc                    ld.so.cache and alternatives, nothing else
-//	/proc                   its own processes, read-only as a whole
+//	/proc                   its own processes, read-only as a whole; 1 is closed
 //	/dev                    null zero full random urandom, fd stdin stdout stderr, shm
 //	/tmp, /dev/shm          64 MiB each, empty, gone afterwards
 //	/tool/<File>            the implementation, read-only
