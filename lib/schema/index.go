@@ -303,7 +303,7 @@ func (d *document) known(n *node, m wire.Member) (keyword, error) {
 	k, ok := keywords[m.Name]
 	switch {
 	case !ok:
-		return k, d.refuse(n.at, m.Name, unknown(n, m), "unknown keyword %q", m.Name)
+		return k, d.refuse(n.at, m.Name, d.unknown(n, m), "unknown keyword %q", m.Name)
 	case d.dialect < k.from:
 		hint := instead[m.Name]
 		if hint == "" {

@@ -45,6 +45,11 @@ func (d *document) pattern(ecma string) lowPattern {
 		return res
 	}
 	p.must, p.not = lower(must), lower(not)
+	if p.hint == lookaroundHint {
+		if _, _, ok := lookaheads("^" + ecma); ok && p.never == "" {
+			p.hint = "write ^ before it, if it is about the whole string"
+		}
+	}
 	if p.never == "" {
 		p.re2 = p.must[0]
 	}
@@ -78,7 +83,7 @@ func (d *document) propertyPattern(n *node, name string) (lowPattern, error) {
 	if p.never != "" && p.why == "" {
 		p.why, p.hint = "lookaround is not supported under patternProperties", lookaroundHint
 	}
-	if p.hint == lookaroundHint {
+	if strings.HasPrefix(p.why, "lookaround") {
 		p.hint = `say it without lookaround; the names that no pattern matches are for "additionalProperties"`
 	}
 	if p.why != "" {

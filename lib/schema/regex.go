@@ -28,7 +28,11 @@ func translate(ecma string) (re2, why string) { return (&translator{in: ecma}).r
 func (t *translator) run() (re2, why string) {
 	t.hint = "write a regular expression of ECMA-262"
 	if m := slashes().FindStringSubmatch(t.in); m != nil && !t.lenient {
-		return "", t.refuse("the slashes stand for themselves", "write "+m[1]+" without the slashes")
+		hint := "write " + m[1] + " without the slashes"
+		if strings.Contains(m[2], "i") {
+			hint += ", and the letters as classes, as [Aa]"
+		}
+		return "", t.refuse("the slashes stand for themselves", hint)
 	}
 	if why := t.pattern(); why != "" {
 		return "", why
@@ -136,7 +140,7 @@ var (
 	// What other languages read as a repetition, and ECMA-262 as text.
 	nearQuantifier = pattern(`^\{ *([0-9]*) *(,?) *([0-9]*) *\}`)
 	// A literal of JavaScript: before ^ and after $ nothing matches a slash.
-	slashes = pattern(`(?s)^/(\^.*|.*\$)/[dgimsuvy]*$`)
+	slashes = pattern(`(?s)^/(\^.*|.*\$)/([dgimsuvy]*)$`)
 )
 
 // pattern compiles on first use: most commands start without needing any.

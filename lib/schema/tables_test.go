@@ -286,8 +286,27 @@ func TestLowerErrors(t *testing.T) {
 		},
 		{
 			`{"pattern":"(?=a)"}`,
-			"schema: /pattern: pattern \"(?=a)\": lookaround (?=…) is not supported\nhint: say it without lookaround: a second \"pattern\" under \"allOf\", or under \"not\"",
+			"schema: /pattern: pattern \"(?=a)\": lookaround (?=…) is not supported\nhint: write ^ before it, if it is about the whole string",
 		},
+		{
+			`{"pattern":"a(?=b)"}`,
+			"schema: /pattern: pattern \"a(?=b)\": lookaround (?=…) is not supported\nhint: say it without lookaround: a second \"pattern\" under \"allOf\", or under \"not\"",
+		},
+		{
+			`{"pattern":"/^a$/i"}`,
+			"schema: /pattern: pattern \"/^a$/i\": the slashes stand for themselves\nhint: write ^a$ without the slashes, and the letters as classes, as [Aa]",
+		},
+		{
+			`{"a":"string[]","b":"int"}`,
+			"schema: /a: unknown keyword \"a\"\nhint: write it under \"properties\", as {\"type\":\"array\",\"items\":{\"type\":\"string\"}}",
+		},
+		{`{"additionalProp":false}`, "schema: /additionalProp: unknown keyword \"additionalProp\"\nhint: leave it out; what is not a keyword is not enforced"},
+		{`{"additionalProps":false}`, "schema: /additionalProps: unknown keyword \"additionalProps\"\nhint: write \"additionalProperties\""},
+		{
+			`{"properties":{"a":{"mandatory":true}}}`,
+			"schema: /properties/a/mandatory: unknown keyword \"mandatory\"\nhint: write the name into the \"required\" list of the object that holds it, and leave this out",
+		},
+		{`{"mandatory":["a"]}`, "schema: /mandatory: unknown keyword \"mandatory\"\nhint: write \"required\""},
 		{
 			`{"pattern":"^(?!-)a|b"}`,
 			"schema: /pattern: pattern \"^(?!-)a|b\": lookaround (?!…) is not supported\nhint: say it without lookaround: a second \"pattern\" under \"allOf\", or under \"not\"",

@@ -163,7 +163,7 @@ func (d *document) unknownType(n *node, v, w wire.Value) string {
 		}
 	}
 	near := ""
-	if w.Type() == wire.String {
+	if w.Type() == wire.String && !strings.ContainsAny(w.Text(), "[]<>(){}|,") {
 		near = wire.Nearest(w.Text(), types)
 	}
 	m, ok := readType(w.Text(), d.names())
@@ -242,6 +242,12 @@ func readType(text string, refs map[string]string) (*meaning, bool) {
 	}
 	r := &typeReader{typeTokens().FindAllString(text, -1), refs}
 	m, ok := r.union()
+	for ok && r.take(",") {
+		var o *meaning
+		if o, ok = r.union(); ok {
+			m = m.or(o)
+		}
+	}
 	return m, ok && len(r.toks) == 0
 }
 
@@ -294,6 +300,10 @@ func (r *typeReader) atom() (*meaning, bool) {
 	case r.take("("):
 		m, ok := r.union()
 		return m, ok && r.take(")")
+	case len(r.toks) > 1 && r.toks[0] == "[" && r.toks[1] == "]": // of Go
+		r.toks = r.toks[2:]
+		m, ok := r.one()
+		return &meaning{types: []string{"array"}, items: m}, ok
 	case r.take("["):
 		args, ok := r.args("]")
 		return listOf(args), ok
@@ -377,6 +387,10 @@ func (r *typeReader) generic(tok string, args []*meaning, ok bool) (*meaning, bo
 		case "array":
 			return listOf(args), true
 		case "object":
+			if len(args) == 1 { // map[string]int, of Go
+				m, ok := r.one()
+				return &meaning{types: []string{"object"}, values: m}, ok
+			}
 			return &meaning{types: []string{"object"}, values: args[len(args)-1]}, len(args) == 2
 		}
 	}

@@ -35,18 +35,24 @@ var otherWords = map[string]string{
 	"le": "maximum", "lte": "maximum", "maxvalue": "maximum", "maximumvalue": "maximum", "lt": "exclusiveMaximum",
 	"divisibleby": "multipleOf", "minlen": "minLength", "maxlen": "maxLength",
 	"regex": "pattern", "regexp": "pattern", "source": "pattern",
-	"of": "items", "element": "items", "elements": "items", "itemtype": "items", "unique": "uniqueItems",
+	"of": "items", "element": "items", "elements": "items", "itemtype": "items", "elementtype": "items", "unique": "uniqueItems",
+	"additional": "additionalProperties", "additionalprops": "additionalProperties", "mandatory": "required",
 	"desc": "description", "defaultvalue": "default", "constant": "const",
-	"secret": "x-redact", "sensitive": "x-redact",
+	"secret": "x-redact", "sensitive": "x-redact", "xsecret": "x-redact", "xsensitive": "x-redact",
 }
 
 // oddWords are words that no keyword replaces as it stands, folded, and what
-// does: "" if it depends on more than that.
+// does: "" if they say nothing of it.
 var oddWords = map[string]func(n *node, v wire.Value) string{
 	"nullable":   nullable,
-	"optional":   optional,
+	"optional":   func(n *node, v wire.Value) string { return needed(n, !isYes(v)) },
+	"mandatory":  mandatory,
+	"isrequired": mandatory,
 	"min":        func(n *node, _ wire.Value) string { return limit(n, "min") },
 	"max":        func(n *node, _ wire.Value) string { return limit(n, "max") },
+	"minsize":    func(n *node, _ wire.Value) string { return limit(n, "min") },
+	"maxsize":    func(n *node, _ wire.Value) string { return limit(n, "max") },
+	"length":     func(*node, wire.Value) string { return `write "minLength" and "maxLength"` },
 	"example":    func(*node, wire.Value) string { return `write "examples":[…]` },
 	"extends":    func(*node, wire.Value) string { return `write "allOf":[{"$ref":…}]` },
 	"disallow":   func(*node, wire.Value) string { return `write "not":{"type":…}` },
@@ -60,7 +66,7 @@ var oddWords = map[string]func(n *node, v wire.Value) string{
 }
 
 // unknown says what to write for a word that is no keyword.
-func unknown(n *node, m wire.Member) string {
+func (d *document) unknown(n *node, m wire.Member) string {
 	if n.parent == nil {
 		if way := wrapped(n.v); way != "" {
 			return "the schema is what stands under " + strconv.Quote(way)
@@ -77,17 +83,26 @@ func unknown(n *node, m wire.Member) string {
 	}
 	own := ownTypes(n)
 	property := schemaLike(m.Value) && (len(own) == 0 || slices.Contains(own, "object"))
-	switch word = cmp.Or(same(m.Name, slices.Collect(maps.Keys(keywords))), word, nearKeyword(m, property)); {
+	word = cmp.Or(same(m.Name, slices.Collect(maps.Keys(keywords))), word, d.nearKeyword(m, property))
+	typ, isType := readType(m.Value.Text(), d.names())
+	switch {
 	case word != "":
 		return "write " + strconv.Quote(word)
 	case property && n.via == "properties" && unescape(n.at) == "properties":
 		return `write it into the outer "properties"`
 	case property:
 		return `write it under "properties"`
+	case isType && m.Value.Type() == wire.String && !slices.ContainsFunc(n.v.Members(), isKeyword):
+		return `write it under "properties", as ` + typ.schema().String()
 	case strings.HasPrefix(m.Name, "x-"):
 		return `leave it out; the annotations are "x-bind" and "x-redact"`
 	}
 	return "leave it out; what is not a keyword is not enforced"
+}
+
+func isKeyword(m wire.Member) bool {
+	_, ok := keywords[m.Name]
+	return ok
 }
 
 // noSchema says what to write for a value that stands where a schema should.
@@ -146,18 +161,18 @@ func dialectHint(v wire.Value) string {
 }
 
 // draftName is the name of a dialect, and not a part of a longer one.
-var draftName = pattern(`\bdraft-?0?[467]\b|\b2019-09\b|\b2020-12\b`)
+var draftName = pattern(`\bdraft[- ]?0?[467]\b|\b2019-09\b|\b2020-12\b`)
 
-// nearKeyword is the keyword that a word likely misspells, among those that may
-// hold its value. property says that it may just as well be the name of one: a
+// nearKeyword is the keyword that a word likely misspells, among those of the
+// dialect that may hold its value. property says that it may just as well be the name of one: a
 // short word is near to too much then.
-func nearKeyword(m wire.Member, property bool) string {
+func (d *document) nearKeyword(m wire.Member, property bool) string {
 	if len(m.Name) < 3 {
 		return ""
 	}
 	var words []string
-	for word := range keywords {
-		if takes(word, m.Value) && (!property || len(word) > 5) {
+	for word, k := range keywords {
+		if k.from <= d.dialect && d.dialect <= k.to && takes(word, m.Value) && (!property || len(word) > 5) {
 			words = append(words, word)
 		}
 	}
@@ -284,8 +299,13 @@ func isYes(v wire.Value) bool {
 	return (v.Type() == wire.Bool || v.Type() == wire.String) && strings.EqualFold(v.Text(), "true")
 }
 
-// optional says what to write for "optional" at a property.
-func optional(n *node, v wire.Value) string { return needed(n, !isYes(v)) }
+// mandatory says what to write for a word that means required, true or false.
+func mandatory(n *node, v wire.Value) string {
+	if v.Type() != wire.Bool {
+		return ""
+	}
+	return needed(n, isYes(v))
+}
 
 // needed says how the object that holds a property asks for it, or does not.
 func needed(n *node, yes bool) string {
@@ -343,7 +363,7 @@ func same(s string, names []string) string {
 var otherFormats = map[string]string{
 	"guid": "uuid", "uuid1": "uuid", "uuid3": "uuid", "uuid4": "uuid", "uuid5": "uuid", "uuid6": "uuid", "uuid7": "uuid", "uuid8": "uuid",
 	"url": "uri", "iri": "uri", "irireference": "uri-reference", "host": "hostname", "idnhostname": "hostname", "idnemail": "email",
-	"timestamp": "date-time", "ipaddress": "ip", "cidrv4": "ipv4network", "cidrv6": "ipv6network", "cidr": "ipvanynetwork",
+	"timestamp": "date-time", "localdatetime": "date-time-local", "localtime": "time-local", "ipaddress": "ip", "ipv4cidr": "ipv4network", "cidrv4": "ipv4network", "cidrv6": "ipv6network", "cidr": "ipvanynetwork",
 	"ulid": "", "cuid": "", "cuid2": "", "nanoid": "", "xid": "", "ksuid": "",
 }
 
