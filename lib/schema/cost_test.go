@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"forge/lib/wire"
 )
 
 // TestFlood: a large wrong value costs bounded time and room, and is told in
@@ -122,6 +124,50 @@ func TestTranslate(t *testing.T) {
 	} {
 		if re, why := translate(bad); why == "" {
 			t.Errorf("%s is taken, as %s", bad, re)
+		}
+	}
+}
+
+// TestLookaheads holds patterns that begin with lookaheads against what they
+// match in ECMA-262, and those that are refused.
+func TestLookaheads(t *testing.T) {
+	for _, c := range []struct{ pattern, yes, no string }{
+		{`^(?!-)[a-z-]+$`, "a-", "-a"},
+		{`^(?=a)`, "ab", "ba"},
+		{`^(?!a|b)(?:c|b)`, "c", "b"},
+		{`^(?=.*\d)(?=.*[a-z]).{4,}$`, "abc1", "abcd"},
+		{`^(?=ab)a`, "ab", "ac"},
+		{`^(?=a$)a`, "a", "ab"},
+		{`^(?!^a$)a`, "ab", "a"},
+		{`(?!a)^.`, "b", "a"},
+		{`^(?=[)|])[^a]`, ")", "b"},
+		{`^(?=\))\)[|(]`, ")(", "))"},
+		{`^(?=(a|b)c)..$`, "bc", "ba"},
+		{`^(?!)a`, "", "a"},
+		{`^(?=)a`, "ab", "b"},
+		{`^(?=.\b)a`, "a b", "ab"},
+		{`^(?!.*\n)[^]+$`, "a", "a\n"},
+	} {
+		text := wire.ObjectOf(wire.Member{Name: "pattern", Value: wire.StringOf(c.pattern)}).String()
+		s := ready(t, text)
+		if err := s.Check(wire.StringOf(c.yes)); err != nil && c.yes != "" {
+			t.Errorf("%s: %v", c.pattern, err)
+		}
+		if err := s.Check(wire.StringOf(c.no)); err == nil {
+			t.Errorf("%s matches %q", c.pattern, c.no)
+		}
+		for _, other := range []string{"null", "1", "[]", "{}"} {
+			if err := s.Check(parse(t, other)); err != nil {
+				t.Errorf("%s: %s: %v", c.pattern, other, err)
+			}
+		}
+	}
+	for _, bad := range []string{
+		`^(?!a)b|c`, `(?!a)b`, `^a(?!b)`, `^(?!a)*b`, `^(?=a)+`, `^(?!a){2}b`, `^((?!a)b)`, `^(?!a(?=b))c`, `^(?!a)b)(c`, `^(?!a`, `^(?!a)(b`,
+		`^(?!a)[b`, `^(?!a\)b`, `^(?!a)b\`, `^(?!(a)\1)b`, `^(?<!a)b`, `^(?!(a)b`, `^(?=(?<n>a))\k<n>`,
+	} {
+		if _, err := Lower(parse(t, wire.ObjectOf(wire.Member{Name: "pattern", Value: wire.StringOf(bad)}).String())); err == nil {
+			t.Errorf("%s is taken", bad)
 		}
 	}
 }

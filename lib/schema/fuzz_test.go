@@ -10,10 +10,20 @@ import (
 	"forge/lib/wire"
 )
 
-// seeds are the cases that parse.
+// seeds are the cases that parse, and the mistakes.
 func seeds(f *testing.F, add func(schema, value string)) {
-	text, err := os.ReadFile("testdata/cases.json")
+	var rows []generated
+	text, err := os.ReadFile("testdata/generators/mistakes.json")
+	if err == nil {
+		err = json.Unmarshal(text, &rows)
+	}
 	if err != nil {
+		f.Fatal(err)
+	}
+	for _, r := range rows {
+		add(string(r.Schema), string(r.Fail))
+	}
+	if text, err = os.ReadFile("testdata/cases.json"); err != nil {
 		f.Fatal(err)
 	}
 	var cases []struct{ Schema, Instance string }

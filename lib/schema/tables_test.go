@@ -222,6 +222,14 @@ func TestLowerErrors(t *testing.T) {
 			"schema: /note: unknown keyword \"note\"\nhint: write it under \"properties\"",
 		},
 		{
+			`{"type":"object","min":{"type":"integer"}}`,
+			"schema: /min: unknown keyword \"min\"\nhint: write it under \"properties\"",
+		},
+		{
+			`{"type":"object","element":{"type":"string"}}`,
+			"schema: /element: unknown keyword \"element\"\nhint: write it under \"properties\"",
+		},
+		{
 			`{"type":"object","parameters":{"type":"string"},"name":{"type":"string"}}`,
 			"schema: /parameters: unknown keyword \"parameters\"\nhint: write it under \"properties\"",
 		},

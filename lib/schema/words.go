@@ -41,8 +41,14 @@ var otherWords = map[string]string{
 	"secret": "x-redact", "sensitive": "x-redact", "xsecret": "x-redact", "xsensitive": "x-redact",
 }
 
-// oddWords are words that no keyword replaces as it stands, folded, and what
-// does: "" if they say nothing of it.
+// otherHints are for words, folded, that no keyword replaces as it stands.
+var otherHints = map[string]string{
+	"example": `write "examples":[…]`, "extends": `write "allOf":[{"$ref":…}]`, "disallow": `write "not":{"type":…}`,
+	"vocabulary": "leave it out",
+}
+
+// oddWords are such words too, and what to write depends on where they stand; ""
+// if they are not what they seem.
 var oddWords = map[string]func(n *node, v wire.Value) string{
 	"nullable":   nullable,
 	"optional":   func(n *node, v wire.Value) string { return needed(n, !isYes(v)) },
@@ -53,10 +59,6 @@ var oddWords = map[string]func(n *node, v wire.Value) string{
 	"minsize":    func(n *node, _ wire.Value) string { return limit(n, "min") },
 	"maxsize":    func(n *node, _ wire.Value) string { return limit(n, "max") },
 	"length":     func(*node, wire.Value) string { return `write "minLength" and "maxLength"` },
-	"example":    func(*node, wire.Value) string { return `write "examples":[…]` },
-	"extends":    func(*node, wire.Value) string { return `write "allOf":[{"$ref":…}]` },
-	"disallow":   func(*node, wire.Value) string { return `write "not":{"type":…}` },
-	"vocabulary": func(*node, wire.Value) string { return "leave it out" },
 	"components": func(_ *node, v wire.Value) string {
 		if s, ok := v.Get("schemas"); !ok || s.Type() != wire.Object {
 			return ""
@@ -72,17 +74,20 @@ func (d *document) unknown(n *node, m wire.Member) string {
 			return "the schema is what stands under " + strconv.Quote(way)
 		}
 	}
-	if f := oddWords[fold(m.Name)]; f != nil {
+	own := ownTypes(n)
+	property := schemaLike(m.Value) && (len(own) == 0 || slices.Contains(own, "object"))
+	if hint := otherHints[fold(m.Name)]; hint != "" {
+		return hint
+	}
+	if f := oddWords[fold(m.Name)]; f != nil && !property {
 		if hint := f(n, m.Value); hint != "" {
 			return hint
 		}
 	}
 	word := otherWords[fold(m.Name)]
-	if word == "properties" && schemaLike(m.Value) || !takes(word, m.Value) {
+	if !takes(word, m.Value) || word == "properties" && schemaLike(m.Value) || property && keywords[word].holds != nothing {
 		word = ""
 	}
-	own := ownTypes(n)
-	property := schemaLike(m.Value) && (len(own) == 0 || slices.Contains(own, "object"))
 	word = cmp.Or(same(m.Name, slices.Collect(maps.Keys(keywords))), word, d.nearKeyword(m, property))
 	typ, isType := readType(m.Value.Text(), d.names())
 	switch {
