@@ -128,7 +128,7 @@ func gather(st *store.Store, c *cli.Command, all, named []string, newest bool) (
 		for _, n := range slices.Backward(kept) {
 			w.Add([]byte(n.Note), all, path)
 			e.named.Add([]byte(n.Note), named, path)
-			if newest && len(w.Trusted) > 0 {
+			if newest && len(w.Trusted) > 0 && (len(named) == 0 || len(e.named.Trusted) > 0) {
 				break
 			}
 		}

@@ -193,6 +193,9 @@ func keep(path string, got chain.Checkpoint, msg []byte) (state string, err erro
 	}
 	defer d.Close()
 	if err := d.Sync(); err != nil {
+		if !before.known {
+			f.Truncate(size)
+		}
 		return "", ioError(err)
 	}
 	return state, nil

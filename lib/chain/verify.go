@@ -101,7 +101,7 @@ type Verifier struct {
 	State         // the last good line
 	Torn  []Place // fragments that a later record names: the first of them
 	Tears int     // how many there were
-	Whole []Place // those that hold whole lines, which no writer that was stopped leaves
+	Whole []Tear  // those that hold whole lines, which no writer that was stopped leaves
 	Bad   *Finding
 
 	sum    summer
@@ -110,12 +110,17 @@ type Verifier struct {
 	hold   *Finding // a bad line that a later record may name
 	held   fragment // the bytes since hold.At.Offset
 	record *Finding // the line that was to name it, where that was changed
-	closed bool     // since a bad line: the last line hinders a writer to name it
-	whole  bool     // since a bad line: some line after it does
+	whole  bool     // since a bad line: some line after it hinders a writer to name it
 	after  Hash     // since a bad line: sha of the last line that stood
 	aside  Hash     // after a bad line that was put in: sha of the one before it
 	skip   bool     // since a bad line: none stood yet
 	broken bool     // since a bad line: the chain broke again
+}
+
+// A Tear is a fragment and what the record says that names it.
+type Tear struct {
+	Place
+	Torn
 }
 
 // maxTears is how many fragments a Verifier lists.
@@ -198,8 +203,7 @@ func (v *Verifier) long(br *bufio.Reader, raw []byte) error {
 		case err == nil:
 			v.next.Line++
 			v.resume(Line{}, Frame)
-			v.closed = follows && !InterruptedHeal(begin, v.Seq+1)
-			v.whole = v.whole || v.closed
+			v.whole = v.whole || follows && !InterruptedHeal(begin, v.Seq+1)
 			v.eat(raw)
 			return nil
 		case errors.Is(err, io.EOF):
@@ -239,7 +243,7 @@ func (v *Verifier) suspect(f Finding) {
 	if v.Bad != nil || v.hold != nil {
 		return
 	}
-	v.hold, v.held, v.record, v.closed, v.whole = &f, fragment{}, nil, false, false
+	v.hold, v.held, v.record, v.whole = &f, fragment{}, nil, false
 	v.after, v.aside, v.skip, v.broken = Hash{}, Hash{}, true, false
 	if f.Reason == Fork || f.Reason == Repeat {
 		v.aside = v.Sha
@@ -267,7 +271,13 @@ func (v *Verifier) Waits(text []byte) (waits, hope bool) {
 	if v.hold == nil {
 		return false, false
 	}
-	return true, len(text) > 0 && InterruptedHeal(text, v.Seq+1) || len(text) == 0 && !v.closed
+	return true, v.healable() && (len(text) == 0 || InterruptedHeal(text, v.Seq+1))
+}
+
+// healable says whether the bytes since a bad line can be a line that was not
+// written whole, and what is left of records that were to name it.
+func (v *Verifier) healable() bool {
+	return !v.whole && (v.hold.Reason == Frame || v.hold.Reason == Content)
 }
 
 // Line takes the next line, newline included.
@@ -278,12 +288,12 @@ func (v *Verifier) Line(raw []byte) {
 	if l.Seq > 0 {
 		at.Seq = l.Seq
 	}
-	if v.hold != nil && len(v.Whole) < maxTears && v.explained(l, reason, at) {
+	if t, ok := v.explained(l, reason, at); ok {
 		if v.Tears++; len(v.Torn) < maxTears {
 			v.Torn = append(v.Torn, v.hold.At)
 		}
 		if v.whole {
-			v.Whole = append(v.Whole, v.hold.At)
+			v.Whole = append(v.Whole, Tear{v.hold.At, t})
 		}
 		v.hold = nil
 		v.good(l, at)
@@ -299,8 +309,7 @@ func (v *Verifier) Line(raw []byte) {
 		}
 		v.suspect(*f)
 	} else {
-		v.closed = !InterruptedHeal(raw[:len(raw)-1], v.Seq+1)
-		v.whole = v.whole || v.closed
+		v.whole = v.whole || !InterruptedHeal(raw[:len(raw)-1], v.Seq+1)
 	}
 	v.resume(l, reason)
 	v.eat(raw)
@@ -309,7 +318,10 @@ func (v *Verifier) Line(raw []byte) {
 // rest ends a segment with an unterminated line at a place, of which begin is the
 // beginning. It is not counted: the next line is still that one.
 func (v *Verifier) rest(begin []byte, at Place) {
-	if v.hold != nil && InterruptedHeal(begin, v.Seq+1) {
+	if v.hold != nil && !(v.healable() && InterruptedHeal(begin, v.Seq+1)) {
+		v.Condemn()
+	}
+	if v.hold != nil {
 		f := *v.hold
 		f.Reason, f.Text = TornTail, "the last line was not written whole, nor the record that was to name it"
 		v.hold, v.Bad = nil, &f
@@ -335,20 +347,20 @@ func (v *Verifier) NextSegment(n int) {
 
 // explained says whether a line is the audit.torn record that names the held
 // bytes. One that does, and was itself changed, is noted as the bad one.
-func (v *Verifier) explained(l Line, reason Reason, at Place) bool {
-	if reason == Frame {
-		return false
+func (v *Verifier) explained(l Line, reason Reason, at Place) (t Torn, is bool) {
+	if v.hold == nil || reason == Frame || len(v.Whole) >= maxTears {
+		return t, false
 	}
 	t, ok := v.TornOf(l.Payload)
 	if !ok || t.Adopted {
-		return false
+		return t, false
 	}
 	n, sum := v.held.fits(t)
 	place := t.At == v.hold.At.Offset && at.Offset == t.At+t.Len+1 && n
 	if reason == Content && (place || sum) {
 		v.record = v.changed(l, at)
 	}
-	return reason == "" && place && sum && l.Prev == v.Sha && l.Seq == v.Seq+1
+	return t, reason == "" && place && sum && l.Prev == v.Sha && l.Seq == v.Seq+1
 }
 
 // changed is the finding that sha of a line does not fit.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -100,11 +101,18 @@ func (s *Store) write(path string, data []byte, sync Sync, place func(from, to s
 		}
 		return ioError(err)
 	}
-	if sync {
-		return ioError(d.Sync())
+	if !sync {
+		return nil
+	}
+	if err := d.Sync(); err != nil {
+		return ioError(fmt.Errorf("%w: %w", ErrUnsynced, err))
 	}
 	return nil
 }
+
+// ErrUnsynced is the cause of an error about a file that stands under its name,
+// which may not have reached the disk.
+var ErrUnsynced = errors.New("the directory was not synced")
 
 func writeTemp(temp string, data []byte, sync Sync) error {
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

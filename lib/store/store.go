@@ -67,6 +67,9 @@ func Open(home string) (*Store, error) {
 
 // owned refuses what the effective user does not own or others may write.
 func owned(path string, fi fs.FileInfo) error {
+	if fi.Mode()&fs.ModeSymlink != 0 {
+		return fail.New(fail.IOError, "move what it points to here", "%q: a link", path)
+	}
 	if uid := int(fi.Sys().(*syscall.Stat_t).Uid); uid != os.Geteuid() {
 		return fail.New(fail.IOError, "use sudo -H, or set FORGE_HOME to a directory of your own",
 			"%q: owned by uid %d, and you are uid %d", path, uid, os.Geteuid())

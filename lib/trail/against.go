@@ -107,14 +107,18 @@ func memberOf(payload []byte, name string) (string, bool) {
 
 // store holds the ledger, the user scope's and the sessions' tools and the run
 // manifests against the chain. The first that does not fit is tampering.
-func (r *Report) store(st *store.Store, w *walker) error {
+func (r *Report) store(st *store.Store, log *logFiles, w *walker) error {
 	r.stored = w.facts.store
-	for _, check := range []func(*store.Store, *walker) error{r.pruned, r.ledger, r.tools, r.manifests} {
-		if err := check(st, w); err != nil || r.Verdict == Tampered {
-			return err
-		}
+	if err := r.pruned(st, w); err != nil || r.Verdict == Tampered {
+		return err
 	}
-	return nil
+	if r.ledger(st, log.ledger); r.Verdict == Tampered {
+		return nil
+	}
+	if err := r.tools(st); err != nil || r.Verdict == Tampered {
+		return err
+	}
+	return r.manifests(st)
 }
 
 // unstored makes it the finding that a file is not what the chain says.
@@ -123,15 +127,18 @@ func (r *Report) unstored(path, how string) {
 	r.Text = path + ": store: " + how
 }
 
-// pruned takes in what the segments that are gone recorded.
+// pruned takes in what the segments that are gone, or are to go, recorded: of
+// the records of one prune, which may have been done again, the last counts.
 func (r *Report) pruned(st *store.Store, w *walker) error {
 	if w.from.Segment == 1 {
 		return nil
 	}
-	for _, p := range w.facts.pruned {
-		if p.First != w.from.Segment {
+	seen := map[int]bool{}
+	for _, p := range slices.Backward(w.facts.pruned) {
+		if p.First < w.from.Segment || seen[p.First] {
 			continue
 		}
+		seen[p.First] = true
 		path := st.PrunedFile(p.First)
 		b, err := store.ReadFile(path, wire.File.Size)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -150,51 +157,69 @@ func (r *Report) pruned(st *store.Store, w *walker) error {
 	return nil
 }
 
-// ledger holds each entry against the records of its definition.
-func (r *Report) ledger(st *store.Store, _ *walker) error {
+// entry is what the ledger says of a definition.
+type entry struct {
+	path, digest string
+	version      int64
+	lowered      string // the hash of its document
+	malformed    bool
+}
+
+// entries reads the ledger, as who calls a tool does.
+func entries(st *store.Store) ([]entry, error) {
 	paths, err := store.List(st.LedgerDir(), ".json")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	there := map[string]bool{}
+	var es []entry
 	for _, path := range paths {
-		digest := strings.TrimSuffix(filepath.Base(path), ".json")
-		there[digest] = true
-		want, known := r.stored.Definitions[digest]
-		if !known {
-			r.unstored(path, "the chain has no record of this definition")
-			return nil
-		}
 		b, err := store.ReadFile(path, wire.File.Size)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var entry struct {
-			Version int64           `json:"version"`
-			Lowered json.RawMessage `json:"lowered"`
+		e := entry{path: path, digest: strings.TrimSuffix(filepath.Base(path), ".json")}
+		v, err := wire.Parse(b, wire.File)
+		lowered, has := v.Get("lowered")
+		version, _ := v.Get("version")
+		n, isInt := version.Int()
+		e.version, e.lowered, e.malformed = n, wire.Sum(lowered.Bytes()), err != nil || !has || !isInt
+		es = append(es, e)
+	}
+	return es, nil
+}
+
+// ledger holds each entry against the records of its definition.
+func (r *Report) ledger(st *store.Store, es []entry) {
+	there := map[string]bool{}
+	for _, e := range es {
+		there[e.digest] = true
+		want, known := r.stored.Definitions[e.digest]
+		switch {
+		case !known:
+			r.unstored(e.path, "the chain has no record of this definition")
+		case e.malformed:
+			r.unstored(e.path, "not an entry")
+		case want.Lowered != "" && e.lowered != want.Lowered:
+			r.unstored(e.path, "the document that enforces the schema is not the one that was recorded")
+		case want.Version > 0 && e.version > want.Version:
+			r.unstored(e.path, fmt.Sprintf("version %d, and the chain knows %d", e.version, want.Version))
+		default:
+			continue
 		}
-		switch err := json.Unmarshal(b, &entry); {
-		case err != nil:
-			r.unstored(path, "not an entry")
-		case want.Lowered != "" && wire.Sum(entry.Lowered) != want.Lowered:
-			r.unstored(path, "the document that enforces the schema is not the one that was recorded")
-		case want.Version > 0 && entry.Version > want.Version:
-			r.unstored(path, fmt.Sprintf("version %d, and the chain knows %d", entry.Version, want.Version))
-		}
-		if r.Verdict == Tampered {
-			return nil
-		}
+		return
 	}
 	for _, digest := range slices.Sorted(maps.Keys(r.stored.Definitions)) {
 		if !there[digest] {
 			r.warn("%s: not there, and the definition was recorded; it does not run", st.Ledger(digest))
 		}
 	}
-	return nil
 }
 
 // manifests holds each to the hash that was recorded.
-func (r *Report) manifests(st *store.Store, _ *walker) error {
+func (r *Report) manifests(st *store.Store) error {
 	for run, sum := range r.stored.runs {
 		path := filepath.Join(st.Run(run.String()), "run_manifest.json")
 		b, err := store.ReadFile(path, wire.File.Size)
@@ -214,7 +239,7 @@ func (r *Report) manifests(st *store.Store, _ *walker) error {
 
 // tools holds every tool file of the store to its own digest, and warns of those
 // that the ledger does not know.
-func (r *Report) tools(st *store.Store, _ *walker) error {
+func (r *Report) tools(st *store.Store) error {
 	return filepath.WalkDir(st.Root, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(st.Root, path)
 		top, _, _ := strings.Cut(rel, string(filepath.Separator))

@@ -176,6 +176,11 @@ func (t *Trail) sync(f *os.File) error {
 	if err == nil {
 		return nil
 	}
+	return t.unsynced(f, err)
+}
+
+// unsynced marks the chain after a sync of f that failed.
+func (t *Trail) unsynced(f *os.File, err error) error {
 	// As little as can be asked of a disk that fails: a name; else a mode that
 	// no writer takes.
 	mark, markErr := os.OpenFile(t.st.AuditFile("FAILED"), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
@@ -183,7 +188,7 @@ func (t *Trail) sync(f *os.File) error {
 		fmt.Fprintf(mark, "sync %s: %s\n", f.Name(), err)
 		mark.Close()
 	} else if !errors.Is(markErr, unix.ELOOP) {
-		f.Chmod(0o400)
+		f.Chmod(unwritable)
 	}
 	return fail.New(fail.AuditUnavailable, "forge-audit recover", "sync %s: %w: whether the record is on the disk is not known", f.Name(), err)
 }

@@ -15,6 +15,7 @@ import (
 	"forge/lib/chain"
 	"forge/lib/fail"
 	"forge/lib/store"
+	"forge/lib/wire"
 )
 
 // signedLog is a log of segments of 40, 40 and 20 lines, which a key of the
@@ -311,7 +312,7 @@ func TestCheckpointBelowTheLast(t *testing.T) {
 // A prune that was stopped at any removal leaves a chain that verifies, and can
 // be done again.
 func TestPruneStopped(t *testing.T) {
-	for left := 1; left <= 3; left++ {
+	for left := 1; left <= 4; left++ {
 		st, tr := ofSegments(t, 10, 10, 10, 10)
 		if _, err := NewKey(st, "k"); err != nil {
 			t.Fatal(err)
@@ -320,8 +321,18 @@ func TestPruneStopped(t *testing.T) {
 		if _, _, err := Checkpoint(context.Background(), tr, private); err != nil {
 			t.Fatal(err)
 		}
+		define(t, st, tr, 1)
+		sign := func() {
+			if _, _, err := Checkpoint(context.Background(), tr, private); err != nil {
+				t.Fatal(err)
+			}
+		}
+		small := New(st, Who{})
+		small.SegmentBytes = 1
+		add(t, small, Record{Event: "x.more"}) // and so a fifth segment
+		sign()
 		var kept [][]byte
-		for n := 1; n <= 3; n++ {
+		for n := 1; n <= 4; n++ {
 			b, err := os.ReadFile(st.Segment(n))
 			if err != nil {
 				t.Fatal(err)
@@ -340,7 +351,7 @@ func TestPruneStopped(t *testing.T) {
 			return n
 		}
 		notes := all()
-		if _, err := Prune(context.Background(), tr, 4, notes); err != nil {
+		if _, err := Prune(context.Background(), tr, 5, notes); err != nil {
 			t.Fatal(err)
 		}
 		if got := judged(t, st, options(t, st, false)); !strings.HasPrefix(got, "0 ok") {
@@ -349,19 +360,146 @@ func TestPruneStopped(t *testing.T) {
 		if n := all(); len(n.Trusted) >= len(notes.Trusted) {
 			t.Errorf("%d notes of %d are left", len(n.Trusted), len(notes.Trusted))
 		}
-		for n := left; n <= 3; n++ { // those that were still there
+		for n := left; n <= 4; n++ { // those that were still there
 			os.WriteFile(st.Segment(n), kept[n-1], 0o600)
 		}
 		r, err := Verify(st, options(t, st, false))
-		if err != nil || r.Verdict != Intact || left > 1 && !strings.Contains(strings.Join(r.Warnings, "\n"), "forge-audit prune 4") {
-			t.Fatalf("stopped with %d to 3 left: %+v %v", left, r, err)
+		if err != nil || r.Verdict != Intact || left > 1 && !strings.Contains(strings.Join(r.Warnings, "\n"), "forge-audit prune 5") {
+			t.Fatalf("stopped with %d to 4 left: %+v %v", left, r, err)
 		}
-		if _, err := Prune(context.Background(), tr, 4, all()); err != nil {
+		stored := options(t, st, false)
+		stored.Store = true
+		if got := judged(t, st, stored); !strings.HasPrefix(got, "0 ok") {
+			t.Errorf("stopped with %d to 4 left, held against the store: %s", left, got)
+		}
+		define(t, st, tr, 2)
+		if _, err := Prune(context.Background(), tr, 5, all()); err != nil {
 			t.Fatalf("again: %v", err)
+		}
+		if got := judged(t, st, stored); !strings.HasPrefix(got, "0 ok") {
+			t.Errorf("pruned again, held against the store: %s", got)
 		}
 		if got := judged(t, st, options(t, st, false)); !strings.HasPrefix(got, "0 ok") {
 			t.Errorf("pruned again: %s", got)
 		}
+	}
+}
+
+// define records a definition and writes its ledger entry, as forge does.
+func define(t *testing.T, st *store.Store, tr *Trail, version int) {
+	t.Helper()
+	const lowered = `{"type":"object"}`
+	digest := strings.Repeat("d", 64)
+	add(t, tr, Record{Event: Created, Tool: "t", Digest: digest, Details: map[string]any{"version": version, "lowered_sha256": wire.Sum([]byte(lowered))}})
+	text := fmt.Sprintf(`{"version":%d,"lowered":%s}`, version, lowered)
+	if err := st.WriteFile(st.Ledger(digest), []byte(text), store.Renamed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A part of a line at the end does not make tampering before it a torn tail.
+func TestHiddenBehindATail(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(l [][]byte) []byte
+		want   string
+	}{
+		"edited":   {func(l [][]byte) []byte { l[9][60] ^= 1; return bytes.Join(l, nil) }, "1 content 1:10"},
+		"deleted":  {func(l [][]byte) []byte { return bytes.Join(append(l[:9:9], l[10:]...), nil) }, "1 missing(1) 1:10"},
+		"doubled":  {func(l [][]byte) []byte { return bytes.Join(append(l[:20:20], l[19]), nil) }, "1 fork 1:21"},
+		"replayed": {func(l [][]byte) []byte { return bytes.Join(append(l[:20:20], l[4]), nil) }, "1 repeat 1:21"},
+		"garbage":  {func(l [][]byte) []byte { return append(bytes.Join(l, nil), "a\nb\nc\n"...) }, "1 frame 1:21"},
+	} {
+		st, tr := lines(t, 20)
+		text := append(c.change(split(read(t, st))[:20]), '{')
+		write(t, st, text)
+		if got := judged(t, st, Options{}); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if err := Walk(context.Background(), st, false, func([]byte, chain.Place) error { return nil }); fail.KindOf(err) != fail.Tampered {
+			t.Errorf("%s: tail: %v", name, err)
+		}
+		if name == "garbage" || name == "doubled" || name == "replayed" {
+			if _, err := tr.Append(context.Background(), Record{Event: "x.no"}); err == nil {
+				t.Errorf("%s: taken", name)
+			}
+		}
+	}
+}
+
+// A checkpoint that comes while verify walks is not held against an older look
+// at the files.
+func TestNoteMeanwhile(t *testing.T) {
+	st, tr, private := signedLog(t)
+	o := options(t, st, true)
+	o.Notes[0].Sha = strings.Repeat("0", 64) // does not fit: all is walked
+	all := o.AllNotes
+	o.AllNotes = func() ([]chain.Signed, error) {
+		add(t, tr, Record{Event: "x.meanwhile"})
+		if _, _, err := Checkpoint(context.Background(), tr, private); err != nil {
+			t.Fatal(err)
+		}
+		n, err := all()
+		return n, err
+	}
+	if got := judged(t, st, o); !strings.HasPrefix(got, "0 ok") {
+		t.Error(got)
+	}
+}
+
+// A newest checkpoint on the end of a segment does not hide that the next is
+// gone, nor what was put behind it.
+func TestSinceAtASeam(t *testing.T) {
+	st, _ := ofSegments(t, 20, 20)
+	notes := at(t, st, 20)
+	b, _ := os.ReadFile(st.Segment(1))
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	last, _ := chain.Parse(lines[19])
+	os.Remove(st.Segment(2))
+	if got := judged(t, st, Options{SinceCheckpoint: true, Notes: notes}); got != "1 truncated 2:1" {
+		t.Error(got)
+	}
+	line, _ := chain.AppendLine(nil, []byte(`{"seq":21,"ts":"2026-11-30T19:15:00.123456789Z","ev":"x.y"}`), last.Sha)
+	os.WriteFile(st.Segment(1), append(b, line...), 0o600)
+	if got := judged(t, st, Options{SinceCheckpoint: true, Notes: notes}); got != "1 link 1:21" {
+		t.Error(got)
+	}
+}
+
+// Where FAILED could not be made, the mode of the segment says the same.
+func TestUnwritable(t *testing.T) {
+	st, tr := lines(t, 3)
+	os.Chmod(st.Segment(1), unwritable)
+	if _, err := tr.Append(context.Background(), Record{Event: "x.no"}); fail.Of(err).Hint != "forge-audit recover" {
+		t.Errorf("%v", err)
+	}
+	if d, err := Recover(context.Background(), tr, false); err != nil || d == nil {
+		t.Fatalf("%+v %v", d, err)
+	}
+	add(t, tr, Record{Event: "x.yes"})
+	if got := judged(t, st, Options{}); !strings.HasPrefix(got, "0 ok") {
+		t.Error(got)
+	}
+}
+
+// An audit.recovered excuses the bytes that it names and no others.
+func TestRecoveredNamesBytes(t *testing.T) {
+	st, tr := lines(t, 20)
+	write(t, st, append(read(t, st), "some\ngarbage\n"...))
+	if _, err := Recover(context.Background(), tr, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := judged(t, st, Options{}); !strings.HasPrefix(got, "0 ok") {
+		t.Error(got)
+	}
+	n := 0
+	for i, line := range split(read(t, st)) {
+		if bytes.Contains(line, []byte(`"ev":"audit.recovered"`)) {
+			n = i + 1
+		}
+	}
+	rechain(t, st.Segment(1), n, func(p []byte) []byte { return bytes.Replace(p, []byte(`"len":`), []byte(`"len":1`), 1) })
+	if got := judged(t, st, Options{}); !strings.HasPrefix(got, "1 ") {
+		t.Error(got)
 	}
 }
 

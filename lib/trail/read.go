@@ -92,7 +92,7 @@ type reader struct {
 	v       *chain.Verifier
 	rotated bool // the last line is an audit.rotate
 
-	accepted []chain.Place // of v.Whole, those that an operator accepted
+	accepted []chain.Tear // of v.Whole, those that an operator accepted
 
 	n      int // the segment
 	f      *os.File
@@ -132,7 +132,7 @@ func (r *reader) segment() error {
 func (r *reader) accept(payload []byte) {
 	d, _ := detailsOf[Damage](payload)
 	for _, p := range r.v.Whole {
-		if p.Segment == d.Segment && p.Offset == d.At && !slices.Contains(r.accepted, p) {
+		if d.names(p) && !slices.Contains(r.accepted, p) {
 			r.accepted = append(r.accepted, p)
 		}
 	}

@@ -19,6 +19,11 @@ type Damage struct {
 	SHA256  string `json:"sha256,omitempty"`
 }
 
+// names says whether these are the bytes of a tear.
+func (d Damage) names(t chain.Tear) bool {
+	return d == Damage{t.Segment, t.Offset, t.Len, t.SHA256}
+}
+
 // Recover lets the chain go on after a failed sync, and, when accept is set,
 // after bytes at its end that no crash explains: these are named, and stay. A
 // new segment begins. Where nothing hinders a writer, nothing is done and the
@@ -42,6 +47,13 @@ func Recover(ctx context.Context, t *Trail, accept bool) (*Damage, error) {
 	}
 	_, err = os.Lstat(t.st.AuditFile("FAILED"))
 	failed := err == nil
+	newest := t.st.Segment(numbers[len(numbers)-1])
+	if fi, err := os.Lstat(newest); err == nil && fi.Mode() == unwritable { // for want of FAILED
+		if err := os.Chmod(newest, 0o600); err != nil {
+			return nil, fail.New(fail.IOError, "", "%w", err)
+		}
+		failed = true
+	}
 	s, damage, err := t.openDamaged(numbers[len(numbers)-1], accept)
 	if err != nil {
 		return nil, refusal(err)

@@ -102,7 +102,7 @@ func (t *Trail) rotate(s *segment, more ...Record) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.st.WriteFile(t.st.NextSegment(next), first, store.Synced); err != nil {
+	if err := t.whole(s.f, t.st.WriteFile(t.st.NextSegment(next), first, store.Synced)); err != nil {
 		return nil, err
 	}
 	if err := s.append(out); err != nil {
@@ -150,6 +150,10 @@ func (t *Trail) appear(n int) error {
 	return t.sync(d)
 }
 
+// unwritable is the mode of a segment after a sync that failed, where FAILED
+// could not be made.
+const unwritable os.FileMode = 0o400
+
 // safe refuses a segment that another user could have prepared.
 func safe(f *os.File) (st unix.Stat_t, err error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -160,6 +164,8 @@ func safe(f *os.File) (st unix.Stat_t, err error) {
 		return st, errors.New("not a regular file")
 	case int(st.Uid) != os.Geteuid():
 		return st, fmt.Errorf("owned by uid %d", st.Uid)
+	case os.FileMode(st.Mode&0o7777) == unwritable:
+		return st, fail.New(fail.AuditUnavailable, "forge-audit recover", "mode %04o: an earlier record may not have reached the disk", unwritable)
 	case st.Mode&0o7777 != 0o600:
 		return st, fail.New(fail.AuditUnavailable, "chmod 600 "+f.Name(), "mode %04o, want 0600", st.Mode&0o7777)
 	}
@@ -220,7 +226,10 @@ func parseHead(buf []byte, from int64) (h head, enough bool, err error) {
 	// A whole line that does not stand is no crash of ours, unless the writer
 	// that was healing it was stopped in turn.
 	nl := bytes.LastIndexByte(rest, '\n')
-	healing := nl >= 0 && nl < len(rest)-1 && chain.InterruptedHeal(rest[nl+1:], h.seq+1)
+	healing := nl >= 0
+	for _, line := range bytes.Split(rest, []byte("\n"))[1:] {
+		healing = healing && len(line) > 0 && chain.InterruptedHeal(line, h.seq+1)
+	}
 	if len(rest) > chain.MaxTorn || nl >= 0 && !healing {
 		return head{}, true, errDamaged()
 	}
@@ -362,10 +371,24 @@ func (t *Trail) genesis() error {
 		return err
 	}
 	line, _ := chain.AppendLine(nil, payload, chain.Zero)
-	if err := t.st.CreateFile(t.st.Segment(1), line, store.Synced); err != nil {
+	err = t.st.CreateFile(t.st.Segment(1), line, store.Synced)
+	if f, _, openErr := openSegment(t.st, 1); openErr == nil {
+		defer f.Close()
+		err = t.whole(f, err)
+	}
+	if err != nil {
 		return err
 	}
 	return t.identify()
+}
+
+// whole marks the chain where a file was written and its directory not synced; f
+// is the segment that there is.
+func (t *Trail) whole(f *os.File, err error) error {
+	if errors.Is(err, store.ErrUnsynced) {
+		return t.unsynced(f, err)
+	}
+	return err
 }
 
 // identify writes the chain's id from its first line.

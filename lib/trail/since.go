@@ -55,6 +55,9 @@ func since(st *store.Store, log *logFiles, o Options) *Report {
 	w.state = chain.State{Seq: line.Seq, Sha: line.Sha, Prev: line.Prev}
 	w.at = chain.Place{Segment: c.Segment, Line: 1, Offset: c.End}
 	w.from = w.at
+	if hasEvent(line.Payload, RotateEvent) {
+		w.facts.last = RotateEvent
+	}
 	bad, err := w.walk(log)
 	if err != nil || bad != nil {
 		return nil

@@ -113,7 +113,7 @@ func Verify(st *store.Store, o Options) (*Report, error) {
 }
 
 func verify(st *store.Store, o *Options) (*Report, error) {
-	log, err := snapshot(st)
+	log, err := snapshot(st, o.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +127,9 @@ func verify(st *store.Store, o *Options) (*Report, error) {
 			return nil, err
 		}
 		o.AllNotes = nil
+		if log, err = snapshot(st, o.Store); err != nil { // no note is newer than it
+			return nil, err
+		}
 	}
 	return whole(st, log, *o)
 }
@@ -137,13 +140,20 @@ type logFiles struct {
 	numbers []int
 	sizes   []int64
 	total   int64
-	mode    uint32 // of the directory
+	mode    uint32  // of the directory
+	ledger  []entry // as it was before
 }
 
-func snapshot(st *store.Store) (*logFiles, error) {
+func snapshot(st *store.Store, ledger bool) (*logFiles, error) {
 	mode, err := safeDir(st.Audit())
 	if err != nil {
 		return nil, err
+	}
+	l := &logFiles{mode: mode}
+	if ledger { // a record comes before its entry, so each entry here has one there
+		if l.ledger, err = entries(st); err != nil {
+			return nil, err
+		}
 	}
 	unlock, err := st.Lock(context.Background(), st.AuditFile("lock"), lockWait)
 	switch {
@@ -153,7 +163,6 @@ func snapshot(st *store.Store) (*logFiles, error) {
 	default:
 		defer unlock()
 	}
-	l := &logFiles{mode: mode}
 	if l.numbers, err = st.Segments(); err != nil {
 		return nil, err
 	}
@@ -253,7 +262,7 @@ func whole(st *store.Store, log *logFiles, o Options) (*Report, error) {
 	r.checkpoints(w, log, o.Notes)
 	r.trust()
 	if o.Store && r.Verdict != Tampered {
-		if err := r.store(st, w); err != nil {
+		if err := r.store(st, log, w); err != nil {
 			return nil, err
 		}
 	}
@@ -414,9 +423,10 @@ func (r *Report) fill(w *walker, log *logFiles, bad *chain.Finding) {
 	accepted := func(p chain.Place) bool {
 		return slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset })
 	}
-	for _, p := range w.whole {
-		if !accepted(p) && (bad == nil || before(p, bad.At)) {
-			bad = &chain.Finding{Reason: chain.Frame, At: p, Text: "lines that a record names as torn, and no operator accepted (audit.recovered)"}
+	for _, t := range w.whole {
+		known := slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.names(t) })
+		if !known && (bad == nil || before(t.Place, bad.At)) {
+			bad = &chain.Finding{Reason: chain.Frame, At: t.Place, Text: "lines that a record names as torn, and no operator accepted (audit.recovered)"}
 		}
 	}
 	for _, p := range w.torn {
@@ -652,12 +662,8 @@ func (r *Report) headless(w *walker, log *logFiles, notes []chain.Signed) {
 	first, before := log.numbers[0], w.begin
 	why := "the segments before it are gone, and no record says that they were pruned"
 	for _, p := range w.facts.pruned {
-		switch {
-		case p.First == first && p.Seq == before.Seq && p.Sha == before.Sha.String():
-		case p.First > first && endsWith(w.st, log, p):
-			r.warn("segments before %s were to be pruned and are still there: forge-audit prune %d", SegmentName(p.First), p.First)
-			return // all that counts is here
-		default:
+		whole := p.First == first && p.Seq == before.Seq && p.Sha == before.Sha.String()
+		if !whole && !(p.First > first && endsWith(w.st, log, p)) {
 			continue
 		}
 		signed := slices.ContainsFunc(notes, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha })
@@ -667,6 +673,9 @@ func (r *Report) headless(w *walker, log *logFiles, notes []chain.Signed) {
 		}
 		if !signed {
 			r.warn("no trusted checkpoint vouches for what was pruned, up to seq %d", p.Seq)
+		}
+		if !whole {
+			r.warn("segments before %s were to be pruned and are still there: forge-audit prune %d", SegmentName(p.First), p.First)
 		}
 		return
 	}

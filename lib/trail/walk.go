@@ -47,7 +47,7 @@ type walker struct {
 	entries uint64
 	bytes   int64
 	torn    []chain.Place
-	whole   []chain.Place // of those, the ones that hold whole lines
+	whole   []chain.Tear // of those, the ones that hold whole lines
 }
 
 // facts is what a walk notes of good lines beside the chain.
