@@ -220,7 +220,7 @@ func (d *document) detect(author wire.Value) error {
 		for _, m := range v.Members() {
 			k, ok := keywords[m.Name]
 			newer = newer || ok && k.from >= draft2019
-			known = known && (!ok || k.from <= draft2019 && k.to >= draft2019)
+			known = known && (!ok || k.in(draft2019))
 			tuples = tuples || m.Name == "items" && m.Value.Type() == wire.Array
 		}
 	})

@@ -37,6 +37,9 @@ type keyword struct {
 	annotation bool
 }
 
+// in says whether a dialect knows a keyword.
+func (k keyword) in(d dialect) bool { return k.from <= d && d <= k.to }
+
 type holds int
 
 const (

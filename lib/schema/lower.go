@@ -3,7 +3,6 @@ package schema
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -378,49 +377,9 @@ func (l *lowerer) number(n *node, t *target) error {
 		t.put("multipleOf", v)
 	}
 	bounds := map[string]*big.Rat{}
-	for _, side := range [][2]string{{"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}} {
-		limit, excl := side[0], side[1]
-		v, has := n.get(limit)
-		if has {
-			r, ok := rat(v)
-			if !ok {
-				hint := "write a number"
-				if v.Type() == wire.Null {
-					hint = "leave it out"
-				}
-				return refuse(n.at, limit, hint, "%s, want a number", short(v))
-			}
-			bounds[limit] = r
-		}
-		x, hasExcl := n.get(excl)
-		if hasExcl && l.doc.dialect == draft4 {
-			if x.Type() != wire.Bool {
-				return refuse(n.at, excl, "write true beside "+strconv.Quote(limit), "%s, want true or false in draft-04", short(x))
-			}
-			if !has {
-				return refuse(n.at, excl, "write "+strconv.Quote(limit)+" beside it", "no %q beside it", limit)
-			}
-			if x.Text() == "true" {
-				t.put(excl, v)
-				has = false
-			}
-		} else if hasExcl {
-			r, ok := rat(x)
-			if !ok {
-				hint := "write a number"
-				switch {
-				case x.Type() == wire.Bool && x.Text() == "false", x.Type() == wire.Null:
-					hint = "leave it out"
-				case x.Type() == wire.Bool && has:
-					hint = `write "` + excl + `":` + v.String() + ` and leave "` + limit + `" out`
-				}
-				return refuse(n.at, excl, hint, "%s, want a number", short(x))
-			}
-			bounds[excl] = r
-			t.put(excl, x)
-		}
-		if has {
-			t.put(limit, v)
+	for _, side := range []string{"Minimum", "Maximum"} {
+		if err := l.limit(n, t, strings.ToLower(side), "exclusive"+side, bounds); err != nil {
+			return err
 		}
 	}
 	for _, p := range [][2]string{
@@ -430,6 +389,54 @@ func (l *lowerer) number(n *node, t *target) error {
 		if lo != nil && hi != nil && lo.Cmp(hi) > 0 {
 			return refuse(n.at, p[0], "swap them", "%s is above %s: no number fits", p[0], p[1])
 		}
+	}
+	return nil
+}
+
+// limit lowers a limit and the exclusive one of the same side, and notes them.
+func (l *lowerer) limit(n *node, t *target, limit, excl string, bounds map[string]*big.Rat) error {
+	refuse := l.doc.refuse
+	v, has := n.get(limit)
+	if has {
+		r, ok := rat(v)
+		if !ok {
+			hint := "write a number"
+			if v.Type() == wire.Null {
+				hint = "leave it out"
+			}
+			return refuse(n.at, limit, hint, "%s, want a number", short(v))
+		}
+		bounds[limit] = r
+	}
+	x, hasExcl := n.get(excl)
+	if hasExcl && l.doc.dialect == draft4 {
+		if x.Type() != wire.Bool {
+			return refuse(n.at, excl, "write true beside "+strconv.Quote(limit), "%s, want true or false in draft-04", short(x))
+		}
+		if !has {
+			return refuse(n.at, excl, "write "+strconv.Quote(limit)+" beside it", "no %q beside it", limit)
+		}
+		if x.Text() == "true" {
+			t.put(excl, v)
+			has = false
+		}
+	} else if hasExcl {
+		r, ok := rat(x)
+		if !ok {
+			hint := "write a number"
+			switch {
+			case x.Type() == wire.Bool && x.Text() == "false", x.Type() == wire.Null:
+				hint = "leave it out"
+			case x.Type() == wire.Bool && has:
+				hint = `write "` + excl + `":` + v.String() + ` and leave "` + limit + `" out`
+			}
+			return refuse(n.at, excl, hint, "%s, want a number", short(x))
+		}
+		bounds[excl] = r
+		t.put(excl, x)
+	}
+	if has {
+		t.put(limit, v)
 	}
 	return nil
 }
@@ -535,34 +542,9 @@ func (l *lowerer) object(n *node, t *target) error {
 		}
 		t.put("properties", v)
 	}
-	if es := n.under("patternProperties"); n.has("patternProperties") {
-		var first, again []edge
-		res := map[string]string{}
-		taken := map[string]bool{}
-		for _, e := range es {
-			p, err := l.doc.propertyPattern(n, e.name)
-			if err != nil {
-				return err
-			}
-			res[e.name] = p.re2
-			if taken[p.re2] {
-				again = append(again, e)
-			} else {
-				taken[p.re2] = true
-				first = append(first, e)
-			}
-		}
-		v, err := l.members(first, func(e edge) string { return res[e.name] })
-		if err != nil {
+	if n.has("patternProperties") {
+		if err := l.patterns(n, t); err != nil {
 			return err
-		}
-		t.put("patternProperties", v)
-		for _, e := range again {
-			v, err := l.members([]edge{e}, func(e edge) string { return res[e.name] })
-			if err != nil {
-				return err
-			}
-			t.and("patternProperties", v)
 		}
 	}
 	for _, word := range []string{"additionalProperties", "propertyNames"} {
@@ -577,6 +559,41 @@ func (l *lowerer) object(n *node, t *target) error {
 	return l.dependencies(n, t)
 }
 
+// patterns lowers patternProperties. Those that lower to one pattern stand
+// beside each other.
+func (l *lowerer) patterns(n *node, t *target) error {
+	es := n.under("patternProperties")
+	var first, again []edge
+	res := map[string]string{}
+	taken := map[string]bool{}
+	for _, e := range es {
+		p, err := l.doc.propertyPattern(n, e.name)
+		if err != nil {
+			return err
+		}
+		res[e.name] = p.re2
+		if taken[p.re2] {
+			again = append(again, e)
+		} else {
+			taken[p.re2] = true
+			first = append(first, e)
+		}
+	}
+	v, err := l.members(first, func(e edge) string { return res[e.name] })
+	if err != nil {
+		return err
+	}
+	t.put("patternProperties", v)
+	for _, e := range again {
+		v, err := l.members([]edge{e}, func(e edge) string { return res[e.name] })
+		if err != nil {
+			return err
+		}
+		t.and("patternProperties", v)
+	}
+	return nil
+}
+
 // possible refuses a required name that an object may not have: no object fits.
 func (l *lowerer) possible(n *node, required []wire.Value) error {
 	rest := n.under("additionalProperties")
@@ -588,18 +605,13 @@ func (l *lowerer) possible(n *node, required []wire.Value) error {
 			continue
 		}
 		hint := `describe it under "properties", or leave it out`
-		if near := nearestName(name.Text(), slices.Collect(maps.Keys(n.props))); near != "" {
+		known := sortedKeys(n.props)
+		if near := cmp.Or(same(name.Text(), known), wire.Nearest(name.Text(), known)); near != "" {
 			hint = fmt.Sprintf("write %q, not %q", near, name.Text())
 		}
 		return l.doc.refuse(n.at, "required", hint, "no property %s is allowed: no object fits", short(name))
 	}
 	return nil
-}
-
-// nearestName is wire.Nearest, but for separators too.
-func nearestName(s string, names []string) string {
-	slices.Sort(names)
-	return cmp.Or(same(s, names), wire.Nearest(s, names))
 }
 
 // members lowers named schemas into an object.

@@ -222,6 +222,16 @@ func TestLowerErrors(t *testing.T) {
 			"schema: /note: unknown keyword \"note\"\nhint: write it under \"properties\"",
 		},
 		{
+			`{"name":"f","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}`,
+			"schema: /name: unknown keyword \"name\"\nhint: the schema is what stands under \"inputSchema\"",
+		},
+		{`{"ID":"a"}`, "schema: /ID: unknown keyword \"ID\"\nhint: write \"$id\""},
+		{`{"Dependencies":{}}`, "schema: /Dependencies: unknown keyword \"Dependencies\"\nhint: write \"dependencies\""},
+		{
+			`{"type":"integer","format":"timestamp"}`,
+			"schema: /format: format \"timestamp\" is not checked here\nhint: leave it out, or write \"minimum\" and \"maximum\"",
+		},
+		{
 			`{"type":"object","min":{"type":"integer"}}`,
 			"schema: /min: unknown keyword \"min\"\nhint: write it under \"properties\"",
 		},

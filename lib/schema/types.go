@@ -94,10 +94,13 @@ func (m *meaning) members() []wire.Member {
 
 func (m *meaning) schema() wire.Value { return wire.ObjectOf(m.members()...) }
 
-func (m *meaning) any() bool { return len(m.members()) == 0 }
+func (m *meaning) any() bool { return len(m.types)+len(m.ref)+len(m.enum)+len(m.anyOf) == 0 }
 
 // alone says whether a meaning is some types and no more.
-func (m *meaning) alone() bool { return len(m.types) > 0 && len(m.members()) == 1 }
+func (m *meaning) alone() bool {
+	return len(m.types) > 0 && len(m.ref)+len(m.format)+len(m.enum)+len(m.anyOf) == 0 &&
+		(m.items == nil || m.items.any()) && (m.values == nil || m.values.any())
+}
 
 // or joins a meaning with another.
 func (m *meaning) or(o *meaning) *meaning {
@@ -152,62 +155,68 @@ func typeHint(m *meaning) string {
 
 // unknownType says what to write for a type that holds w, which names none.
 func (d *document) unknownType(n *node, v, w wire.Value) string {
-	words := v.Items()
-	if v.Type() == wire.String {
-		words = []wire.Value{v}
-	}
 	objects := 0
-	for _, w := range words {
+	for _, w := range v.Items() {
 		if w.Type() == wire.Object {
 			objects++
 		}
 	}
-	near := ""
-	if w.Type() == wire.String && !strings.ContainsAny(w.Text(), "[]<>(){}|,") {
-		near = wire.Nearest(w.Text(), types)
-	}
-	m, ok := readType(w.Text(), d.names())
-	if ok { // what stands beside it, stays
-		if n.has("format") {
-			m.format = ""
-		}
-		if n.has("items") {
-			m.items = nil
-		}
-	}
-	switch {
-	case w.Type() == wire.Null:
-		return `write "null" in quotes`
-	case objects > 0 && objects == len(words):
+	refs := d.names()
+	m, ok := readType(w.Text(), refs)
+	switch word := fold(w.Text()); {
+	case objects > 0 && objects == len(v.Items()):
 		return `write "anyOf"`
 	case objects > 0:
 		return `write "anyOf", and each word as {"type":"string"}`
-	case fold(w.Text()) == "enum" && n.has("enum"):
+	case w.Type() == wire.Null:
+		return `write "null" in quotes`
+	case w.Type() != wire.String:
+		return oneOfTypes()
+	case word == "enum" && n.has("enum"):
 		return `leave "type" out: "enum" says it`
-	case fold(w.Text()) == "enum":
+	case word == "enum":
 		return `leave "type" out, and write the allowed values, as "enum":["a","b"]`
-	case w.Type() == wire.String && ok && slices.Contains(pathWords, fold(w.Text())) && !n.has("x-bind"):
+	case ok && slices.Contains(pathWords, word) && !n.has("x-bind"):
 		return `write "string", and "x-bind":"ro" or "rw" if the tool opens it`
-	case w.Type() == wire.String && ok && (len(words) == 1 && v.Type() == wire.String || m.any() || m.alone() && len(m.types) == 1):
-		return typeHint(m)
-	case ok && len(words) <= maxTypes: // what all of the list means
-		var all *meaning
-		for _, w := range words {
-			m, ok := readType(w.Text(), d.names())
-			switch {
-			case !ok:
-				return "write one of " + strings.Join(types, ", ")
-			case all == nil:
-				all = m
-			default:
-				all = all.or(m)
-			}
+	case !ok:
+		if near := wire.Nearest(w.Text(), types); near != "" && !strings.ContainsAny(w.Text(), "[]<>(){}|,") {
+			return "write " + strconv.Quote(near)
 		}
-		return typeHint(all)
-	case near != "":
-		return "write " + strconv.Quote(near)
+		return oneOfTypes()
+	case v.Type() == wire.Array && !m.any() && !(m.alone() && len(m.types) == 1):
+		if m, ok = readTypes(v.Items(), refs); !ok {
+			return oneOfTypes()
+		}
 	}
-	return "write one of " + strings.Join(types, ", ")
+	// What stands beside it, stays.
+	if n.has("format") {
+		m.format = ""
+	}
+	if n.has("items") {
+		m.items = nil
+	}
+	return typeHint(m)
+}
+
+func oneOfTypes() string { return "write one of " + strings.Join(types, ", ") }
+
+// readTypes returns what a list of types means.
+func readTypes(words []wire.Value, refs map[string]string) (all *meaning, ok bool) {
+	if len(words) > maxTypes {
+		return nil, false
+	}
+	for _, w := range words {
+		m, ok := readType(w.Text(), refs)
+		switch {
+		case !ok:
+			return nil, false
+		case all == nil:
+			all = m
+		default:
+			all = all.or(m)
+		}
+	}
+	return all, true
 }
 
 // names are the references to the definitions of the root, by their names.

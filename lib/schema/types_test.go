@@ -1,6 +1,9 @@
 package schema
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestReadType holds what the texts of types mean, as a schema.
 func TestReadType(t *testing.T) {
@@ -47,6 +50,8 @@ func TestReadType(t *testing.T) {
 		{`decimal(10, 2)`, `{"type":"number"}`},
 		{`Date`, `{"type":"string","format":"date-time"}`},
 		{`IPv4`, `{"type":"string","format":"ipv4"}`},
+		{"int" + strings.Repeat("[]", 80), strings.Repeat(`{"type":"array","items":`, 80) + `{"type":"integer"}` + strings.Repeat("}", 80)},
+		{strings.Repeat("List[", 30) + "Any" + strings.Repeat("]", 30), strings.Repeat(`{"type":"array","items":`, 29) + `{"type":"array"}` + strings.Repeat("}", 29)},
 		{``, ``},
 		{`"`, ``},
 		{`string |`, ``},

@@ -3,7 +3,6 @@ package schema
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +87,7 @@ func (d *document) unknown(n *node, m wire.Member) string {
 	if !takes(word, m.Value) || word == "properties" && schemaLike(m.Value) || property && keywords[word].holds != nothing {
 		word = ""
 	}
-	word = cmp.Or(same(m.Name, slices.Collect(maps.Keys(keywords))), word, d.nearKeyword(m, property))
+	word = cmp.Or(d.sameKeyword(m.Name), word, d.nearKeyword(m, property))
 	typ, isType := readType(m.Value.Text(), d.names())
 	switch {
 	case word != "":
@@ -168,16 +167,24 @@ func dialectHint(v wire.Value) string {
 // draftName is the name of a dialect, and not a part of a longer one.
 var draftName = pattern(`\bdraft[- ]?0?[467]\b|\b2019-09\b|\b2020-12\b`)
 
+// sameKeyword is the keyword that a word is but for case and separators, one of
+// the dialect before one of another.
+func (d *document) sameKeyword(word string) string {
+	names := sortedKeys(keywords)
+	ours := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !keywords[name].in(d.dialect) })
+	return cmp.Or(same(word, ours), same(word, names))
+}
+
 // nearKeyword is the keyword that a word likely misspells, among those of the
-// dialect that may hold its value. property says that it may just as well be the name of one: a
-// short word is near to too much then.
+// dialect that may hold its value. property says that the word may just as well
+// be the name of one: a short keyword is near to too many of these.
 func (d *document) nearKeyword(m wire.Member, property bool) string {
 	if len(m.Name) < 3 {
 		return ""
 	}
 	var words []string
 	for word, k := range keywords {
-		if k.from <= d.dialect && d.dialect <= k.to && takes(word, m.Value) && (!property || len(word) > 5) {
+		if k.in(d.dialect) && takes(word, m.Value) && (!property || len(word) > 5) {
 			words = append(words, word)
 		}
 	}
@@ -216,11 +223,12 @@ func schemaLike(v wire.Value) bool {
 	return false
 }
 
-// Under these words, what defines a tool or an answer has the schema, or what
-// has it.
+// Under these words, what defines a tool or an answer has the schema, what has
+// it, and another.
 var (
 	wrappers = []string{"parameters", "input_schema", "inputSchema", "args_schema", "schema"}
 	outer    = []string{"function", "json_schema", "tool"}
+	outputs  = []string{"output_schema", "outputSchema", "returns"}
 )
 
 // wrapped returns the way to the schema in what is none, but defines a tool.
@@ -228,14 +236,11 @@ func wrapped(v wire.Value) string {
 	if _, ok := v.Get("properties"); ok {
 		return ""
 	}
-	like := 0
-	for _, m := range v.Members() {
-		if schemaLike(m.Value) {
-			like++
-		}
-	}
+	others := slices.ContainsFunc(v.Members(), func(m wire.Member) bool { // all of them properties?
+		return schemaLike(m.Value) && !slices.Contains(wrappers, m.Name) && !slices.Contains(outputs, m.Name)
+	})
 	for _, word := range wrappers {
-		if in, ok := v.Get(word); ok && schemaLike(in) && like == 1 {
+		if in, ok := v.Get(word); ok && schemaLike(in) && !others {
 			return word
 		}
 	}
@@ -363,51 +368,54 @@ func same(s string, names []string) string {
 	return ""
 }
 
-// otherFormats are formats that are not checked here, folded, and those that are
-// and may be meant. Of those without one none is near, but their letters.
+// otherFormats are formats that are not checked here, folded, and the one that is
+// and may be meant. Those without one are near to others by their letters alone.
 var otherFormats = map[string]string{
 	"guid": "uuid", "uuid1": "uuid", "uuid3": "uuid", "uuid4": "uuid", "uuid5": "uuid", "uuid6": "uuid", "uuid7": "uuid", "uuid8": "uuid",
 	"url": "uri", "iri": "uri", "irireference": "uri-reference", "host": "hostname", "idnhostname": "hostname", "idnemail": "email",
-	"timestamp": "date-time", "localdatetime": "date-time-local", "localtime": "time-local", "ipaddress": "ip", "ipv4cidr": "ipv4network", "cidrv4": "ipv4network", "cidrv6": "ipv6network", "cidr": "ipvanynetwork",
+	"timestamp": "date-time", "localdatetime": "date-time-local", "localtime": "time-local",
+	"ipaddress": "ip", "cidr": "ipvanynetwork", "cidrv4": "ipv4network", "cidrv6": "ipv6network", "ipv4cidr": "ipv4network", "ipv6cidr": "ipv6network",
 	"ulid": "", "cuid": "", "cuid2": "", "nanoid": "", "xid": "", "ksuid": "",
 }
 
 // formatHint says what to write for a format that is not checked.
 func formatHint(n *node, name string) string {
+	if n.types&typeString == 0 {
+		return numberFormatHint(n, name)
+	}
 	patterned := n.has("pattern")
 	for _, e := range n.kids["allOf"] {
 		patterned = patterned || e.to.has("pattern")
 	}
-	var names []string
+	names := append(sortedKeys(formats), formatHints...)
+	exact := same(name, names)
+	meant, known := otherFormats[fold(name)]
 	switch {
-	case n.types&typeString != 0:
-		names = append(slices.Collect(maps.Keys(formats)), formatHints...)
-	case n.types&typeInteger != 0:
-		names = append(slices.Collect(maps.Keys(integerFormats)), "float", "double")
-	}
-	slices.Sort(names)
-	near := cmp.Or(same(name, names), otherFormats[fold(name)])
-	_, known := otherFormats[fold(name)]
-	switch {
-	case n.types&typeString == 0 && near != "":
-		return "write " + strconv.Quote(near)
-	case n.types&(typeString|typeInteger) == 0:
-		return "leave it out"
-	case n.types&typeString == 0:
-		return `leave it out, or write "minimum" and "maximum"`
-	case patterned && same(name, names) == "":
+	case exact != "":
+	case patterned:
 		return `leave it out: the "pattern" says it`
 	case n.has("enum"):
 		return `leave it out: the "enum" says it`
 	case slices.Contains(pathWords, fold(name)):
 		return `leave it out, and write "x-bind":"ro" or "rw" if the tool opens it`
-	case near == "" && !known && len(name) > 3:
-		near = wire.Nearest(name, names)
+	case !known && len(name) > 3:
+		meant = wire.Nearest(name, names)
 	}
-	if near != "" {
+	if near := cmp.Or(exact, meant); near != "" {
 		return "write " + strconv.Quote(near) + `; or a "pattern"`
 	}
 	return `write a "pattern" instead, or leave it out`
+}
+
+// numberFormatHint is formatHint where no string is let through.
+func numberFormatHint(n *node, name string) string {
+	if n.types&typeInteger == 0 {
+		return "leave it out"
+	}
+	if exact := same(name, append(sortedKeys(integerFormats), "float", "double")); exact != "" {
+		return "write " + strconv.Quote(exact)
+	}
+	return `leave it out, or write "minimum" and "maximum"`
 }
 
 // pathWords are words for a path, folded.
