@@ -522,7 +522,7 @@ func detail(r raw, key string) string {
 	case nil:
 		return ""
 	case *big.Float:
-		if f := d.Text('f', -1); len(f) <= 25 {
+		if f := d.Text('f', -1); len(f) <= 40 {
 			return f
 		}
 		return d.Text('g', -1)

@@ -85,9 +85,9 @@ func randomSchema(r *rand.Rand, deep int) string {
 		case "minLength", "minItems", "maxProperties":
 			words[w] = pick("0", "1", "2.0")
 		case "pattern":
-			words[w] = pick(`"^a"`, `"[a-c]+$"`, `"\\s."`)
+			words[w] = pick(`"^a"`, `"[a-c]+$"`, `"\\s."`, `"^(?!a)(?=.*b)"`)
 		case "format":
-			words[w] = pick(`"date"`, `"uuid"`, `"password"`, `"int8"`)
+			words[w] = pick(`"date"`, `"uuid"`, `"password"`, `"int8"`, `"base64"`, `"int128"`)
 		case "required":
 			words[w] = pick(`["a"]`, `["a","b"]`, `[]`)
 		case "properties", "dependentSchemas":

@@ -530,6 +530,10 @@ func TestCheck(t *testing.T) {
 		{`{"const":"a<b"}`, `"a"`, `input: want "a<b", got string "a"`},
 		{`{"minimum":0.1,"exclusiveMaximum":100000}`, `0`, `input: want at least 0.1, got number 0`},
 		{`{"exclusiveMaximum":100000}`, `100000`, `input: want less than 100000, got number 100000`},
+		{
+			`{"type":"integer","format":"int128"}`, `-170141183460469231731687303715884105729`,
+			`input: want at least -170141183460469231731687303715884105728, got number -170141183460469231731687303715884105729`,
+		},
 		{`{"multipleOf":0.01}`, `0.001`, `input: want a multiple of 0.01, got number 0.001`},
 		{
 			`{"minLength":3,"pattern":"^\\d.$"}`, `"a"`,
