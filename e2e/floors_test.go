@@ -18,8 +18,8 @@ var floors = map[string]int{
 	"wire": 1, "schema": 1, "chain": 1,
 	"tool": 2, "policy": 2, "redact": 2,
 	"store":    3,
-	"registry": 4, "trail": 4, "runs": 4, "cache": 4, "breaker": 4,
-	"lint": 5, "sandbox": 5,
+	"registry": 4, "trail": 4, "runs": 4, "cache": 4, "breaker": 4, "egress/inside": 4,
+	"lint": 5, "sandbox": 5, "egress": 5,
 	"cmdline": 6, "mcp": 6,
 }
 
