@@ -269,7 +269,7 @@ func (d *document) add(n *node) error {
 		return d.refuse("", "", "split the tool", "more than %d schemas", maxPositions)
 	}
 	if n.v.Type() == wire.Bool {
-		if d.dialect == draft4 && !strings.HasSuffix(n.at, "/additionalProperties") && !strings.HasSuffix(n.at, "/additionalItems") {
+		if d.dialect == draft4 && n.via != "additionalProperties" && n.via != "additionalItems" {
 			return d.refuse(n.at, "", `write {} for true and {"not":{}} for false`, "a boolean is no schema in draft-04")
 		}
 		return nil
@@ -399,7 +399,7 @@ func (d *document) identify(n *node) error {
 			return d.refuse(n.at, word, "write a URI, or leave it out", "%s, want a string", id.Type())
 		}
 		u, err := url.Parse(id.Text())
-		if err != nil {
+		if err != nil || !isURIReference(id.Text()) {
 			return d.refuse(n.at, word, "write a URI, or leave it out", "%s is no URI", short(id))
 		}
 		switch {
@@ -424,7 +424,8 @@ func (d *document) identify(n *node) error {
 		if !ok || d.dialect < draft2019 {
 			continue
 		}
-		if a.Type() != wire.String || !plainName(a.Text()) {
+		if a.Type() != wire.String || !plainName(a.Text()) || d.dialect == draft2019 && a.Text()[0] == '_' ||
+			d.dialect == draft2020 && strings.Contains(a.Text(), ":") {
 			return d.refuse(n.at, word, `write a plain name, as "node"`, "%s is no name", short(a))
 		}
 		if err := d.name(n, word, n.base.String()+"#"+a.Text()); err != nil {

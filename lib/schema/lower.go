@@ -230,7 +230,11 @@ func (l *lowerer) enum(n *node, v wire.Value) (kept []wire.Value, err error) {
 		if err := l.exact(n, "enum", it); err != nil {
 			return nil, err
 		}
-		if k := canonical(it); !seen[k] {
+		k := canonical(it)
+		if seen[k] && l.doc.dialect <= draft6 {
+			return nil, l.doc.refuse(n.at, "enum", "write each value once", "%s stands twice", short(it))
+		}
+		if !seen[k] {
 			seen[k] = true
 			kept = append(kept, it)
 		}
@@ -502,6 +506,9 @@ func (l *lowerer) namesOf(n *node, word string, v wire.Value) ([]wire.Value, err
 			hint = required(n, v)
 		}
 		return nil, l.doc.refuse(n.at, word, hint, "%s, want a list of names", short(v))
+	}
+	if l.doc.dialect == draft4 && len(v.Items()) == 0 {
+		return nil, l.doc.refuse(n.at, word, "leave it out", "an empty list, want a list of names in draft-04")
 	}
 	seen := map[string]bool{}
 	for _, it := range v.Items() {

@@ -430,6 +430,20 @@ func TestLowerErrors(t *testing.T) {
 			`{"contains":{},"maxContains":2}`,
 			"schema: /maxContains: maxContains is not supported\nhint: leave it out; \"uniqueItems\" and \"maxItems\" can be checked",
 		},
+		{
+			`{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"additionalProperties":true}}`,
+			"schema: /properties/additionalProperties: a boolean is no schema in draft-04\nhint: write {} for true and {\"not\":{}} for false",
+		},
+		{
+			`{"$schema":"http://json-schema.org/draft-04/schema#","required":[]}`,
+			"schema: /required: an empty list, want a list of names in draft-04\nhint: leave it out",
+		},
+		{
+			`{"$schema":"http://json-schema.org/draft-06/schema#","enum":[1,1.0]}`,
+			"schema: /enum: 1.0 stands twice\nhint: write each value once",
+		},
+		{`{"$anchor":"a.b:c"}`, "schema: /$anchor: \"a.b:c\" is no name\nhint: write a plain name, as \"node\""},
+		{`{"$id":"\\d"}`, "schema: /$id: \"\\\\d\" is no URI\nhint: write a URI, or leave it out"},
 		{`{"required":["a","a"]}`, "schema: /required: \"a\" stands twice\nhint: write each name once"},
 		{`{"description":5}`, "schema: /description: 5, want a string\nhint: write a string, or leave it out"},
 		{`{"examples":"a"}`, "schema: /examples: \"a\", want a list\nhint: write a list, or leave it out"},
