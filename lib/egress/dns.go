@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,6 +118,12 @@ func (n *Net) resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 // lookup decides what a name is to the tool: its addresses, or a code.
 func (n *Net) lookup(ctx context.Context, asked string) ([]netip.Addr, dnsmessage.RCode) {
 	refuse := func(name string, a netip.Addr, reason Reason) {
+		name = strings.Map(func(r rune) rune { // may hold anything
+			if r <= ' ' || r >= 0x7f {
+				return '?'
+			}
+			return r
+		}, name)
 		if n.names.refuse(name) {
 			n.tell(Record{Time: time.Now(), Name: name, Addr: a, Verdict: Denied, Reason: reason})
 		}

@@ -69,8 +69,11 @@ type Record struct {
 // refused.
 const MaxConns = 256
 
-// dialTime bounds resolving and connecting.
-const dialTime = 30 * time.Second
+// dialTime bounds resolving and connecting, tryTime one address of several.
+const (
+	dialTime = 30 * time.Second
+	tryTime  = 10 * time.Second
+)
 
 // A Resolver knows addresses of names, as *net.Resolver does.
 type Resolver interface {
@@ -92,10 +95,16 @@ type Net struct {
 }
 
 // Plan returns what inside.Open opens for a policy on this machine: IPv6 only
-// where the machine has a route for it, since programs would wait for an answer.
+// where the machine would go out with a public address of it. A program takes
+// the connection to its listener for one to the far end, and tries no other.
 func Plan(p Policy) inside.Plan {
-	_, err := inside.RouteType(netip.MustParseAddr("2600::").AsSlice())
-	return inside.Plan{Ports: p.ports, Loopback: p.loopback, V6: err == nil}
+	plan := inside.Plan{Ports: p.ports, Loopback: p.loopback}
+	if c, err := net.Dial("udp6", "[2600::]:53"); err == nil { // sends nothing
+		a, _ := netip.ParseAddrPort(c.LocalAddr().String())
+		plan.V6 = classify(a.Addr(), false) == ""
+		c.Close()
+	}
+	return plan
 }
 
 // Listen prepares a new network namespace, open as netns, and returns its
@@ -248,7 +257,8 @@ func (n *Net) Serve(ctx context.Context, record func(Record)) {
 			accept(ctx, l, &all, slots, n.connection, func(c *net.TCPConn) {
 				to := destination(c)
 				reset(c)
-				n.tell(Record{Time: time.Now(), Addr: to.Addr(), Port: to.Port(), Verdict: Denied, Reason: TooMany})
+				name, _ := n.names.of(to.Addr())
+				n.tell(Record{Time: time.Now(), Name: name, Addr: to.Addr(), Port: to.Port(), Verdict: Denied, Reason: TooMany})
 			})
 		})
 	}

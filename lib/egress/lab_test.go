@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(inLab) == "" {
 		os.Exit(enterLab())
 	}
+	// A worker of a fuzz target is started within the lab and wants none.
+	if slices.ContainsFunc(os.Args, func(a string) bool { return strings.HasPrefix(a, "-test.fuzzworker") }) {
+		os.Exit(m.Run())
+	}
 	if err := buildLab(); err != nil {
 		fmt.Fprintln(os.Stderr, "build the lab:", err)
 		os.Exit(1)
@@ -43,6 +48,7 @@ func TestMain(m *testing.M) {
 
 // enterLab runs this test binary again in the namespace of the lab.
 func enterLab() int {
+	runtime.LockOSThread() // the lab dies with this thread
 	self, err := os.Executable()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,20 +63,19 @@ func enterLab() int {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	for _, a := range os.Args {
-		if strings.HasPrefix(a, "-test.fuzzworker") {
-			cmd.ExtraFiles = []*os.File{os.NewFile(3, "fuzz in"), os.NewFile(4, "fuzz out"), os.NewFile(5, "fuzz memory")}
-		}
-	}
 	err = cmd.Run()
 	if cmd.ProcessState == nil {
 		fmt.Fprintln(os.Stderr, "enter the lab:", err)
 		return 1
 	}
-	return max(cmd.ProcessState.ExitCode(), 0)
+	if code := cmd.ProcessState.ExitCode(); code >= 0 {
+		return code
+	}
+	fmt.Fprintln(os.Stderr, "the lab:", err)
+	return 1
 }
 
-// The machine is 10.77.0.1 and fd77::1, and its way out is 10.77.0.2 and fd77::2.
+// The machine is 10.77.0.1, fd77::1 and 2606:2800:220:2::1; its way out ends in 2.
 const (
 	public4 = "93.184.216.34"
 	public6 = "2606:2800:220:1::34"
@@ -93,15 +98,18 @@ ip link add wan type veth peer name isp netns /proc/self/fd/3
 ip link set wan up
 ip addr add 10.77.0.1/24 dev wan
 ip addr add fd77::1/64 dev wan nodad
+ip addr add 2606:2800:220:2::1/64 dev wan nodad
 nsenter --net=/proc/self/fd/3 sh -ec '
 	ip link set lo up; ip link set isp up
 	ip addr add 10.77.0.2/24 dev isp; ip addr add fd77::2/64 dev isp nodad
+	ip addr add 2606:2800:220:2::2/64 dev isp nodad
 	for a in ` + strings.Join(elsewhere, " ") + `; do case $a in
 		*:*) ip addr add $a/128 dev lo nodad;;
 		*) ip addr add $a/32 dev lo;;
 	esac; done'
 ip route add default via 10.77.0.2
-ip -6 route add default via fd77::2
+ip -6 route add default via 2606:2800:220:2::2
+ip -6 route add fc00::/7 via fd77::2
 ip route add local 45.0.0.0/24 dev lo # as a load balancer would have it
 `
 	cmd := exec.Command("sh", "-c", script)

@@ -90,8 +90,11 @@ func (n *Net) reach(ctx context.Context, to netip.AddrPort, name string) (*net.T
 	}
 	// A refusal counts only where no address did better.
 	var refusal, failure error
+	slices.SortStableFunc(addrs, netip.Addr.Compare) // IPv4 first: the one that always works
 	for _, a := range addrs {
-		far, err := dial(ctx, netip.AddrPortFrom(a, to.Port()), public)
+		try, cancel := context.WithTimeout(ctx, tryTime)
+		far, err := dial(try, netip.AddrPortFrom(a, to.Port()), public)
+		cancel()
 		if err == nil {
 			return far, nil
 		}

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
+	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
 	"forge/lib/egress/inside"
@@ -493,5 +497,120 @@ func TestDialJudges(t *testing.T) {
 	var d denial
 	if !errors.As(err, &d) || d.reason != Loopback {
 		t.Error(err)
+	}
+}
+
+// N07: a thread that flips the address under connect gains nothing, since the
+// program's memory is never read.
+func TestFlip(t *testing.T) {
+	seen := serve(t, internet, "169.254.169.254:80", echo)
+	serve(t, internet, public4+":80", echo)
+	b := newBox(t, parse(t, nil, nil, nil, false), nil)
+	sa := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: binary.NativeEndian.Uint16([]byte{0, 80})}
+	word := (*atomic.Uint32)(unsafe.Pointer(&sa.Addr))
+	good := binary.NativeEndian.Uint32(netip.MustParseAddr(public4).AsSlice())
+	evil := binary.NativeEndian.Uint32([]byte{169, 254, 169, 254})
+	word.Store(good)
+	var stop atomic.Bool
+	var flipper sync.WaitGroup
+	flipper.Go(func() {
+		for !stop.Load() {
+			word.Store(evil)
+			word.Store(good)
+		}
+	})
+	connected := 0
+	err := in(b.ns, func() error {
+		for range 1500 {
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			if _, _, e := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&sa)), unix.SizeofSockaddrInet4); e == 0 {
+				connected++
+			}
+			unix.Close(fd)
+		}
+		return nil
+	})
+	stop.Store(true)
+	flipper.Wait()
+	if err != nil || connected == 0 {
+		t.Fatalf("%d connected, %v", connected, err)
+	}
+	b.wait(connected)
+	denied := 0
+	for _, r := range b.records {
+		if r.Reason == Metadata {
+			denied++
+		}
+	}
+	if denied == 0 || seen.count() != 0 {
+		t.Errorf("%d of %d denied, the metadata service saw %d", denied, connected, seen.count())
+	}
+}
+
+// On a machine without IPv6 the tool has none, and IPv4 in its mapped form.
+func TestOnlyIPv4(t *testing.T) {
+	serve(t, internet, ":80", echo)
+	p := parse(t, nil, nil, nil, false)
+	ns, err := newNetns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := Plan(p)
+	if !plan.V6 {
+		t.Error("the lab has IPv6, and Plan does not see it")
+	}
+	plan.V6 = false
+	var files []*os.File
+	if err := in(ns, func() (err error) {
+		files, err = inside.Open(plan)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := Adopt(files, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := serveBox(t, ns, n, &fake{names: map[string][]string{"a.example": {public4 + " " + public6}}})
+	for _, a := range []string{public4, "::ffff:" + public4} {
+		if got, err := b.fetch(net.JoinHostPort(a, "80")); got != "hello" {
+			t.Errorf("%s: %q, %v", a, got, err)
+		}
+	}
+	if _, err := b.fetch("[" + public6 + "]:80"); !errors.Is(err, unix.ENETUNREACH) {
+		t.Errorf("IPv6: %v", err)
+	}
+	if out, err := b.bash(`exec 3<>/dev/tcp/a.example/80 && echo hi >&3 && read -r x <&3 && echo "got $x"`); out != "got hi\n" {
+		t.Errorf("by name: %q, %v", out, err)
+	}
+	if got := say(n.answer(t.Context(), query("a.example.", dnsmessage.TypeAAAA))); got != "Success" {
+		t.Errorf("AAAA: %s", got)
+	}
+}
+
+// What a call pays before its tool starts.
+func BenchmarkListen(b *testing.B) {
+	p, err := Parse(nil, nil, nil, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		ns, err := newNetns()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		n, err := Listen(ns, p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		n.Close()
+		ns.Close()
+		b.StartTimer()
 	}
 }
