@@ -614,3 +614,33 @@ func BenchmarkListen(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// A reset that a write met reads as an end; gone tells the two apart.
+func TestGone(t *testing.T) {
+	peer, hold := make(chan *net.TCPConn), make(chan struct{})
+	serve(t, internet, ":80", func(c *net.TCPConn) { peer <- c; <-hold })
+	t.Cleanup(func() { close(hold) }) // before that of serve
+	for _, c := range []struct {
+		end  func(*net.TCPConn)
+		want bool
+	}{
+		{func(c *net.TCPConn) { _ = c.CloseWrite() }, false},
+		{reset, true},
+	} {
+		conn, err := net.Dial("tcp", public4+":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := conn.(*net.TCPConn)
+		c.end(<-peer)
+		time.Sleep(20 * time.Millisecond)
+		if _, err := near.Write([]byte("x")); (err != nil) != c.want {
+			t.Errorf("write: %v", err)
+		}
+		n, err := near.Read(make([]byte, 1))
+		if n != 0 || !errors.Is(err, io.EOF) || gone(near) != c.want {
+			t.Errorf("%d, %v, gone is not %v", n, err, c.want)
+		}
+		near.Close()
+	}
+}
