@@ -19,6 +19,7 @@ test | interop)
 	need /usr/bin/mandoc mandoc
 	need /usr/bin/shellcheck shellcheck
 	need /usr/bin/setpriv util-linux
+	need /bin/ip iproute2
 	need /usr/bin/jq jq
 	need /usr/bin/strace strace
 	need /usr/sbin/mkfs.ext4 e2fsprogs
