@@ -103,6 +103,11 @@ func TestTranslate(t *testing.T) {
 		{`^\/\.\$\-$`, "/.$-", "a"},
 		{`\bfoo\b`, "a foo b", "afoob"},
 		{`a|^b$`, "xax", "xb"},
+		{`^a{02}$`, "aa", "a{02}"},
+		{`^a{00,01}b{003,}$`, "bbb", "aabbb"},
+		{`^(^a$)?(?:$){2}$`, "a", "aa"},
+		{`^[\p{L}\-\/]\/$`, "-/", "_/"},
+		{`^[\s\d\s]$`, "1", "a"},
 	} {
 		re, why := translate(c.pattern)
 		if why != "" {
@@ -121,9 +126,27 @@ func TestTranslate(t *testing.T) {
 		`(?=a)`, `(?!a)`, `(?<=a)`, `(?<!a)`, `(a)\1`, `(?<n>a)\k<n>`, `\A`, `\z`, `\Z`, `\Q`, `\E`, `\a`, `\C`, `(?i)a`, `(?P<n>a)`, `(?P=n)`, `(?>a)`, `(?#a)`,
 		`a{,2}`, `a{1, 2}`, `a{ 1}`, `/^a$/`, `/^a/i`, `/a$/`, `\p{Emoji}`,
 		`[[:alpha:]]`, `\pL`, `\p{Greek}`, `a{1001}`, `a**`, `(`, `[`, `[b-a]`, `\`, `\ud800`, `\c1`, `\xg`, `a{2,1}`, `(?<>a)`,
+		`a{10,9}`, `^*`, `a|$?`, `\b+`, `\B{2}`, `^{2}`, `a{2}{3}`,
+		`\p{L}{`, `\p{L}]`, `\u{41}\-`, `[\p{L}-z]`, `[a-\p{L}]`, `[\_\u{41}]`,
 	} {
 		if re, why := translate(bad); why == "" {
 			t.Errorf("%s is taken, as %s", bad, re)
+		}
+	}
+}
+
+// TestTranslateHints holds what is said of patterns that RE2 would read as
+// something else.
+func TestTranslateHints(t *testing.T) {
+	for pattern, want := range map[string]string{
+		`a{2,1}`:           "schema: /pattern: pattern \"a{2,1}\": {2,1}: the bounds run backwards\nhint: write {1,2}",
+		`^*`:               "schema: /pattern: pattern \"^*\": nothing to repeat before *\nhint: leave * out, or write a backslash before it",
+		`\p{L}}`:           "schema: /pattern: pattern \"\\\\p{L}}\": \\p{…} needs the flag u, and } is an error with it\nhint: write \\}",
+		`^(?=\p{L})[\w-.]`: "schema: /pattern: pattern \"^(?=\\\\p{L})[\\\\w-.]\": \\p{…} needs the flag u, and - after a set is an error with it\nhint: write \\- in the class",
+	} {
+		_, err := Lower(wire.ObjectOf(wire.Member{Name: "pattern", Value: wire.StringOf(pattern)}))
+		if err == nil || told(err) != want {
+			t.Errorf("%s: %v, want %s", pattern, err, want)
 		}
 	}
 }

@@ -488,7 +488,7 @@ func (d *document) resolve(n *node) (err error) {
 		name := ""
 		switch anchor, _ := n.ref.get("$dynamicAnchor"); word {
 		case "$dynamicRef":
-			if strings.HasSuffix(r.Text(), "#"+anchor.Text()) {
+			if u, err := url.Parse(r.Text()); err == nil && u.Fragment == anchor.Text() { // "#no%64e" is "#node"
 				name = anchor.Text()
 			}
 		case "$recursiveRef":

@@ -32,10 +32,12 @@ func (d *document) pattern(ecma string) lowPattern {
 		must, not, p.never = m, n, matchless+regexp.QuoteMeta(ecma)
 		p.size = programSize(p.never)
 	}
+	unicoded, plain := "", "" // of the parts before
 	lower := func(parts []string) (res []string) {
 		for _, part := range parts {
-			t := &translator{in: part}
+			t := &translator{in: part, unicoded: unicoded, plain: plain}
 			re2, why := t.run()
+			unicoded, plain = t.unicoded, t.plain
 			if why != "" && p.why == "" {
 				p.why, p.hint = why, t.hint
 			}

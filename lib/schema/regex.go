@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -36,6 +37,9 @@ func (t *translator) run() (re2, why string) {
 	}
 	if why := t.pattern(); why != "" {
 		return "", why
+	}
+	if t.unicoded != "" && t.plain != "" && !t.lenient {
+		return "", t.refuse(t.unicoded+" needs the flag u, and "+t.plain+" is an error with it", plainHint(t.plain))
 	}
 	re2 = t.out.String()
 	if _, err := syntax.Parse(re2, syntax.Perl); err != nil {
@@ -74,6 +78,11 @@ type translator struct {
 	out     strings.Builder
 	hint    string // what to write instead of what is refused
 	lenient bool   // take what RE2 cannot do for something it can: is it ECMA-262 at all?
+
+	asserted bool   // what stands before is ^, $, \b or \B, which cannot be repeated
+	unicoded string // what means itself with the flag u alone, as \p{L}
+	plain    string // what is an error with the flag u, as a lone brace
+	ranges   int    // of code points, in the classes so far
 }
 
 // refuse sets the hint, and returns why.
@@ -92,6 +101,8 @@ func (t *translator) rune() rune {
 
 func (t *translator) pattern() string {
 	for t.at < len(t.in) {
+		asserted := t.asserted
+		t.asserted = false
 		switch r := t.rune(); r {
 		case '.':
 			t.out.WriteString(ecmaDot)
@@ -110,9 +121,14 @@ func (t *translator) pattern() string {
 		case '{':
 			// A quantifier as it is, anything else is the brace itself.
 			s := "{" + t.rest()
-			if q := quantifier().FindString(s); q != "" {
-				t.out.WriteString(q)
-				t.at += len(q) - 1
+			if q := quantifier().FindStringSubmatch(s); q != nil {
+				if asserted {
+					return t.repeated(q[0])
+				}
+				t.at += len(q[0]) - 1
+				if why := t.quantifier(q[1], q[2], q[3]); why != "" {
+					return why
+				}
 				continue
 			}
 			if m := nearQuantifier().FindStringSubmatch(s); m != nil && m[1]+m[3] != "" && !t.lenient {
@@ -122,20 +138,63 @@ func (t *translator) pattern() string {
 				}
 				return t.refuse(m[0]+" stands for itself", "write {"+least+m[2]+m[3]+"}")
 			}
+			t.plain = "{"
 			t.out.WriteString(`\{`)
 		case '}', ']':
+			t.plain = string(r)
 			t.out.WriteByte('\\')
 			t.out.WriteRune(r)
+		case '*', '+', '?':
+			if asserted {
+				return t.repeated(string(r))
+			}
+			t.out.WriteRune(r)
 		default:
+			t.asserted = r == '^' || r == '$'
 			t.out.WriteRune(r)
 		}
 	}
 	return ""
 }
 
+// repeated refuses a quantifier behind an assertion.
+func (t *translator) repeated(q string) string {
+	return t.refuse("nothing to repeat before "+q, "leave "+q+" out, or write a backslash before it")
+}
+
+// quantifier writes {least}, {least,} or {least,most} with the numbers as RE2
+// reads them: it takes {02} for text.
+func (t *translator) quantifier(least, comma, most string) string {
+	number := func(s string) string {
+		last := max(len(s)-1, 0)
+		return strings.TrimLeft(s[:last], "0") + s[last:]
+	}
+	least, most = number(least), number(most)
+	if most != "" && cmp.Or(cmp.Compare(len(least), len(most)), strings.Compare(least, most)) > 0 {
+		return t.refuse("{"+least+","+most+"}: the bounds run backwards", "write {"+most+","+least+"}")
+	}
+	if t.lenient {
+		t.out.WriteByte('*') // which is as right, and takes any number
+		return ""
+	}
+	t.out.WriteString("{" + least + comma + most + "}")
+	return ""
+}
+
+// plainHint says how to write what is an error with the flag u.
+func plainHint(plain string) string {
+	if strings.HasPrefix(plain, `\`) {
+		return "write " + plain[1:] + " without the backslash"
+	}
+	if strings.HasPrefix(plain, "-") {
+		return `write \- in the class`
+	}
+	return `write \` + plain
+}
+
 var (
 	namedBack  = pattern(`^<[A-Za-z_$][A-Za-z0-9_$]*>`)
-	quantifier = pattern(`^\{[0-9]+(,[0-9]*)?\}`)
+	quantifier = pattern(`^\{([0-9]+)(,?)([0-9]*)\}`)
 
 	// What other languages read as a repetition, and ECMA-262 as text.
 	nearQuantifier = pattern(`^\{ *([0-9]*) *(,?) *([0-9]*) *\}`)
@@ -214,6 +273,7 @@ func (t *translator) escape() string {
 	case why != "":
 		return why
 	case set == `\b`, set == `\B`:
+		t.asserted = true
 		t.out.WriteString(set)
 	case set != "":
 		t.out.WriteString("[" + set + "]")
@@ -291,6 +351,9 @@ func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
 		}
 		return "", 0, `\` + string(c) + " means nothing in ECMA-262"
 	default:
+		if strings.IndexRune(`^$\.*+?()[]{}|/`, c) < 0 && (c != '-' || !inClass) {
+			t.plain = `\` + string(c)
+		}
 		return "", c, ""
 	}
 }
@@ -315,6 +378,7 @@ func (t *translator) unicode() (rune, string) {
 		if err != nil || x > unicode.MaxRune || x >= 0xd800 && x < 0xe000 {
 			return 0, `\u{…} without a code point`
 		}
+		t.unicoded = `\u{…}`
 		t.at += end + 1
 		return rune(x), ""
 	}
@@ -342,6 +406,7 @@ func (t *translator) property(c rune) (set, why string) {
 	}
 	name := t.rest()[1:end]
 	t.at += end + 1
+	t.unicoded = `\` + string(c) + "{…}"
 	short := name
 	if key, val, ok := strings.Cut(name, "="); ok {
 		switch key {
@@ -386,6 +451,7 @@ func (t *translator) class() string {
 	if negated {
 		t.out.WriteByte('^')
 	}
+	var seen map[string]bool // sets
 	for {
 		if strings.HasPrefix(t.rest(), "]") {
 			t.at++
@@ -397,7 +463,16 @@ func (t *translator) class() string {
 			return why
 		}
 		if set != "" {
-			t.out.WriteString(set)
+			if s := t.rest(); len(s) > 1 && s[0] == '-' && s[1] != ']' {
+				t.plain = "- after a set"
+			}
+			if !seen[set] { // each costs what is in it
+				t.out.WriteString(set)
+			}
+			if seen == nil {
+				seen = map[string]bool{}
+			}
+			seen[set] = true
 			continue
 		}
 		if s := t.rest(); len(s) > 1 && s[0] == '-' && s[1] != ']' {
@@ -417,6 +492,7 @@ func (t *translator) class() string {
 				continue
 			}
 			t.at = mark // [a-\d]: the dash stands for itself
+			t.plain = "- before a set"
 			t.literal(low)
 			t.at++
 			t.literal('-')

@@ -153,10 +153,11 @@ func TestDynamic(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"$ref":"#/$defs/list","$defs":{"list":{"$id":"list","items":{"$dynamicRef":"#it"},"$defs":{"it":{"$dynamicAnchor":"it"}}},"it":{"$dynamicAnchor":"it","type":"string"}}}`: "2 schemas have the anchor",
-		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"$defs":{"a":{"$id":"a","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}}}`:        "2 schemas have the anchor",
-		`{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"$recursiveRef":"#/a"}}`:                                                                                `want "#"`,
-		`{"$dynamicAnchor":"a","items":{"$dynamicRef":"#a","$ref":"#a"}}`:                                                                                                           "beside $ref",
+		`{"$ref":"#/$defs/list","$defs":{"list":{"$id":"list","items":{"$dynamicRef":"#it"},"$defs":{"it":{"$dynamicAnchor":"it"}}},"it":{"$dynamicAnchor":"it","type":"string"}}}`:         "2 schemas have the anchor",
+		`{"$ref":"#/$defs/list","$defs":{"list":{"$id":"list","items":{"$dynamicRef":"#no%64e"},"$defs":{"it":{"$dynamicAnchor":"node"}}},"it":{"$dynamicAnchor":"node","type":"string"}}}`: "2 schemas have the anchor",
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"$defs":{"a":{"$id":"a","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}}}`:                "2 schemas have the anchor",
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"$recursiveRef":"#/a"}}`:                                                                                        `want "#"`,
+		`{"$dynamicAnchor":"a","items":{"$dynamicRef":"#a","$ref":"#a"}}`:                                                                                                                   "beside $ref",
 		`{"$dynamicAnchor":"#a"}`:             `"#a" is no name`,
 		`{"$dynamicRef":"#a"}`:                "points at no schema of this document",
 		`{"$recursiveRef":"#"}`:               `keyword "$recursiveRef" is not in 2020-12`,
