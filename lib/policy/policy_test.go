@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		{in: ``, err: "policy.json empty", hint: "pass one JSON value on standard input"},
 		{in: `[]`, err: "policy.json line 1 column 1: the value: array, want an object"},
 		{in: "{\n \"limits\":\n}", err: "policy.json line 3 column 1: invalid character '}' looking for beginning of value", hint: "pass exactly one JSON value"},
-		{in: `{"limits":{},"limits":{}}`, err: `policy.json line 1 column 14: name "limits" stands twice in one object`, hint: "write each name once"},
+		{in: `{"limits":{},"limits":{}}`, err: `policy.json line 1 column 14: a name stands twice in the object`, hint: "write each name once"},
 		{in: `{"forbidden_tool_names":["a","CSV.*"]}`, err: `policy.json line 1 column 25: /forbidden_tool_names: item 1, "CSV.*", can never fit a tool's name`, hint: "write lower-case letters, digits, . _ and the globs * and ?"},
 		{in: `{"forbidden_tool_names":["csv[.]*"]}`, err: `policy.json line 1 column 25: /forbidden_tool_names: item 0, "csv[.]*", can never fit a tool's name`, hint: "write lower-case letters, digits, . _ and the globs * and ?"},
 		{in: "{\n \"breaker\":{}}", err: `policy.json line 2 column 12: the value: unknown member "breaker"`, hint: `write "breakers"; the members are: forbidden_tool_names, breakers, persona_namespaces, persona_sandbox_overrides, persona_secret_allow, limits, approve`},

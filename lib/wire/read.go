@@ -53,7 +53,8 @@ func Read(r io.Reader, lim Limits) (Value, error) {
 }
 
 // Parse returns the one value that text holds. Errors are of kind bad_input
-// and name line and column, counted from 1, the column in bytes.
+// and name line and column, counted from 1, the column in bytes. They hold no
+// number and, but for the way to a value, no name: those may be secret.
 func Parse(text []byte, lim Limits) (Value, error) {
 	if len(text) > lim.Size {
 		return Value{}, fail.New(fail.BadInput, "pass less, or large data as a file",
@@ -113,6 +114,47 @@ type parser struct {
 	lim    Limits
 	at     int
 	values int
+	way    []step // to the value that is read
+}
+
+// A step is a name, or the index of an item.
+type step struct {
+	name string
+	item int // -1: a name
+}
+
+// place is " at " and the pointer to the value that is read, long names cut; ""
+// for the root. Neither numbers nor names stand in an error otherwise: what
+// they are part of may be secret, and no schema has been asked yet.
+func (p *parser) place() string {
+	if len(p.way) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(" at ")
+	for _, s := range p.way {
+		if b.Len() > 1000 {
+			b.WriteString("…")
+			break
+		}
+		b.WriteByte('/')
+		if s.item >= 0 {
+			b.WriteString(strconv.Itoa(s.item))
+			continue
+		}
+		name, more := s.name, ""
+		if len(name) > 100 {
+			cut := 97
+			for !utf8.RuneStart(name[cut]) {
+				cut--
+			}
+			name, more = name[:cut], "…"
+		}
+		// Quoted, it has no control characters and no line ends.
+		name = strconv.Quote(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+		b.WriteString(name[1:len(name)-1] + more)
+	}
+	return b.String()
 }
 
 func (p *parser) blanks() {
@@ -187,14 +229,16 @@ func (p *parser) object(v *Value, depth int, build bool) error {
 			return err
 		}
 		if names.repeats(name) {
-			return bad(p.text, start, "write each name once", "name %q stands twice in one object", name)
+			return bad(p.text, start, "write each name once", "a name stands twice in the object%s", p.place())
 		}
 		p.blanks()
 		p.at++ // the colon
+		p.way = append(p.way, step{name, -1})
 		m, err := p.value(depth+1, build)
 		if err != nil {
 			return err
 		}
+		p.way = p.way[:len(p.way)-1]
 		if build {
 			v.members = append(v.members, Member{name, m})
 		}
@@ -232,7 +276,7 @@ func (p *parser) array(v *Value, depth int, build bool) error {
 	v.typ = Array
 	v.items = []Value{}
 	p.at++
-	for {
+	for i := 0; ; i++ {
 		p.blanks()
 		switch p.text[p.at] {
 		case ']':
@@ -241,10 +285,12 @@ func (p *parser) array(v *Value, depth int, build bool) error {
 		case ',':
 			p.at++
 		}
+		p.way = append(p.way, step{"", i})
 		it, err := p.value(depth+1, build)
 		if err != nil {
 			return err
 		}
+		p.way = p.way[:len(p.way)-1]
 		if build {
 			v.items = append(v.items, it)
 		}
@@ -329,15 +375,15 @@ func (p *parser) number() (string, error) {
 		return lit, nil
 	}
 	if len(lit) > 40 {
-		return "", bad(p.text, start, "pass it as a string", "number of %d characters, at most 40", len(lit))
+		return "", bad(p.text, start, "pass it as a string", "number%s: %d characters, at most 40", p.place(), len(lit))
 	}
 	if i := strings.IndexAny(lit, "eE"); i >= 0 {
 		if e, err := strconv.Atoi(strings.TrimPrefix(lit[i+1:], "+")); err != nil || e > 308 || e < -308 {
-			return "", bad(p.text, start, "pass it as a string", "number %s: exponent beyond 308", lit)
+			return "", bad(p.text, start, "pass it as a string", "number%s: exponent beyond 308", p.place())
 		}
 	}
 	if _, err := strconv.ParseFloat(lit, 64); err != nil {
-		return "", bad(p.text, start, "pass it as a string", "number %s is out of range", lit)
+		return "", bad(p.text, start, "pass it as a string", "number%s: out of range", p.place())
 	}
 	if lit == "-0" {
 		lit = "0"
