@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"forge/lib/cache"
 	"forge/lib/cmdline"
 	"forge/lib/runs"
 	"forge/lib/sandbox"
+	"forge/lib/schema"
 	"forge/lib/store"
 	"forge/lib/wire"
 )
@@ -49,12 +52,19 @@ func (r *calling) peek(ctx context.Context) bool {
 		}
 		r.files = append(r.files, h)
 	}
-	r.key = cache.Key(r.entry.Tool.Digest, r.bytes, r.files)
+	r.key = cacheKey(r.entry.Tool.Digest, r.lowered, r.bytes, r.files)
 	if r.req.NoCache {
 		return false
 	}
 	r.hit = cache.Get(r.Store, r.key)
 	return r.hit != nil
+}
+
+// cacheKey is the key of a call: with what of the schema was enforced, since an
+// answer that is found is not checked again.
+func cacheKey(digest string, lowered wire.Value, input []byte, files []cache.File) string {
+	sum := sha256.Sum256(lowered.Bytes())
+	return cache.Key(fmt.Sprintf("%s lowering %d %x", digest, schema.Lowering, sum), input, files)
 }
 
 // forget undoes peek: the call is not cached.

@@ -28,15 +28,37 @@ func TestReadySchema(t *testing.T) {
 		{Lowering: schema.Lowering, Lowered: lowered},
 		{Lowering: schema.Lowering - 1, Lowered: wire.BoolOf(true)},
 	} {
-		s, err := readySchema(&registry.Entry{Tool: &tool.Tool{InputSchema: author}, Ledger: &l})
+		s, ready, err := readySchema(&registry.Entry{Tool: &tool.Tool{InputSchema: author}, Ledger: &l})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if ready.String() != lowered.String() {
+			t.Errorf("lowering %d: lowered to %s, want %s", l.Lowering, ready, lowered)
 		}
 		if err := s.Check(parse(`{"n":1}`)); err != nil {
 			t.Error(err)
 		}
 		if err := s.Check(parse(`{"n":"1"}`)); fail.KindOf(err) != fail.ValidationFailed {
 			t.Errorf("lowering %d: %v", l.Lowering, err)
+		}
+	}
+}
+
+// What was enforced when an answer was kept is part of its key: a hit is not
+// checked again.
+func TestCacheKey(t *testing.T) {
+	strict := wire.ObjectOf(wire.Member{Name: "type", Value: wire.StringOf("object")})
+	key := cacheKey("d", strict, []byte("{}"), nil)
+	if key != cacheKey("d", strict, []byte("{}"), nil) {
+		t.Error("one call has two keys")
+	}
+	for _, other := range []string{
+		cacheKey("d", wire.BoolOf(true), []byte("{}"), nil),
+		cacheKey("e", strict, []byte("{}"), nil),
+		cacheKey("d", strict, []byte("[]"), nil),
+	} {
+		if other == key {
+			t.Error("two calls have one key")
 		}
 	}
 }

@@ -31,10 +31,11 @@ type calling struct {
 	policy *policy.Policy
 	name   tool.Name
 
-	entry  *registry.Entry
-	schema *schema.Schema
-	limits tool.Limits
-	clamps map[string]any // limits that were lowered
+	entry   *registry.Entry
+	schema  *schema.Schema
+	lowered wire.Value // what of the schema is enforced
+	limits  tool.Limits
+	clamps  map[string]any // limits that were lowered
 
 	input wire.Value // as it was validated
 	bytes []byte     // as the tool gets it
@@ -97,22 +98,22 @@ func (r *calling) resolve(ctx context.Context, c *cli.Command) (err error) {
 			r.clamps["wall_s"] = r.limits.WallS
 		}
 	}
-	r.schema, err = readySchema(r.entry)
+	r.schema, r.lowered, err = readySchema(r.entry)
 	return err
 }
 
-// readySchema readies the schema of an entry that is recorded. A lowering older
-// than ours is made afresh. (Registry does not: the validator costs each command
+// readySchema readies the schema of an entry that is recorded, and returns what
+// it lowers to. A lowering older than ours is made afresh. (Registry does not: the validator costs each command
 // that links it half a millisecond of its start.)
-func readySchema(e *registry.Entry) (*schema.Schema, error) {
-	lowered := e.Ledger.Lowered
+func readySchema(e *registry.Entry) (s *schema.Schema, lowered wire.Value, err error) {
+	lowered = e.Ledger.Lowered
 	if e.Ledger.Lowering != schema.Lowering {
-		var err error
 		if lowered, err = schema.Lower(e.Tool.InputSchema); err != nil {
-			return nil, err
+			return nil, wire.Value{}, err
 		}
 	}
-	return schema.Compile(e.Tool.InputSchema, lowered)
+	s, err = schema.Compile(e.Tool.InputSchema, lowered)
+	return s, lowered, err
 }
 
 // rate counts the call. Cached ones count; --check only asks.
@@ -140,7 +141,8 @@ func (r *calling) rate(ctx context.Context, c *cli.Command) error {
 }
 
 // validate reads the input and holds it against the schema. A cached answer to
-// these very bytes is proof that they passed, where no file is part of the key.
+// these very bytes, under this very lowering, is proof that they passed, where
+// no file is part of the key.
 func (r *calling) validate(ctx context.Context, c *cli.Command) (err error) {
 	if r.req.Arguments != nil {
 		r.input, err = wire.Parse(r.req.Arguments.Bytes(), wire.Instance)
