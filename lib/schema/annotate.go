@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -22,6 +21,9 @@ func (d *document) annotations() error {
 		if v, ok := n.get("x-redact"); ok {
 			if v.Type() != wire.Bool {
 				return d.refuse(n.at, "x-redact", "write true", "%s, want true or false", short(v))
+			}
+			if d.within(n, "contentSchema") != "" {
+				return d.refuse(n.at, "x-redact", "write it beside contentSchema", "under contentSchema it names no value of the input")
 			}
 			if word := d.within(n, "not", "if", "contains", "propertyNames"); word != "" {
 				return d.refuse(n.at, "x-redact", "write it at the property itself",
@@ -63,6 +65,9 @@ func (d *document) bindable(n *node) error {
 			}
 		}
 		return d.refuse(n.at, "x-bind", hint, "only a string names a path")
+	}
+	if d.within(n, "contentSchema") != "" {
+		return d.refuse(n.at, "x-bind", "write x-bind at a string of the input itself", "under contentSchema it names no value of the input")
 	}
 	if v, ok := n.get("default"); ok && v.Type() != wire.Null {
 		return d.refuse(n.at, "default", "leave it out; a default is not applied, so it binds nothing", "a default beside x-bind")
@@ -194,15 +199,20 @@ func (d *document) reach() error {
 	return d.modes()
 }
 
-// modes walks the places of a value, as far as they have names, and refuses
-// two modes at one of them, or a mode at a place that is kept back. What has
-// no name in the schema is left to Check.
+// maxPlaces bounds the places of a value that modes tells apart.
+const maxPlaces = 10_000
+
+// modes walks the places of a value, as far as they have names or patterns, and
+// refuses two modes at a name, or a mode at a place that may be kept back. Two
+// modes at what only patterns name are left to Check.
 func (d *document) modes() error {
-	binds := false
+	var bound *node
 	for _, n := range d.nodes {
-		binds = binds || n.has("x-bind")
+		if bound == nil && n.has("x-bind") {
+			bound = n
+		}
 	}
-	if !binds {
+	if bound == nil {
 		return nil
 	}
 	for _, n := range d.nodes {
@@ -210,7 +220,18 @@ func (d *document) modes() error {
 			return err
 		}
 	}
-	exact, over := &walk{left: math.MaxInt, sets: map[string]*set{}}, &walk{over: true, left: math.MaxInt, sets: map[string]*set{}}
+	var err error
+	done := within(func() { err = d.placed() })
+	if !done {
+		return d.refuse(bound.at, "x-bind", "split the tool, or say less beside x-bind",
+			"the schema has too many places to see that each has one mode")
+	}
+	return err
+}
+
+func (d *document) placed() error {
+	exact, over := &walk{left: maxSteps / 2, sets: map[string]*set{}}, &walk{over: true, left: maxSteps / 2, sets: map[string]*set{}}
+	binds, hides := d.leading("x-bind"), d.leading("x-redact")
 	type state struct {
 		sure, may *set
 		hidden    bool
@@ -219,10 +240,12 @@ func (d *document) modes() error {
 	var visit func(sure, may *set, hidden bool) error
 	visit = func(sure, may *set, hidden bool) error {
 		st := state{sure, may, hidden}
-		if len(sure.nodes) == 0 || len(seen) > 2000 || seen[st] {
+		if seen[st] || !slices.ContainsFunc(sure.nodes, func(n *node) bool { return binds[n.id] }) {
 			return nil
 		}
-		seen[st] = true
+		if seen[st] = true; len(seen) > maxPlaces {
+			panic(errSteps)
+		}
 		hidden = hidden || may.hidden
 		var first *node
 		for _, n := range sure.nodes {
@@ -243,7 +266,8 @@ func (d *document) modes() error {
 		}
 		var names []string
 		items := 0
-		for _, n := range sure.nodes {
+		for _, n := range may.nodes {
+			over.charge(len(n.props))
 			for name := range n.props {
 				names = append(names, name)
 			}
@@ -256,9 +280,14 @@ func (d *document) modes() error {
 			}
 		}
 		for _, n := range sure.nodes {
-			for _, e := range n.kids["patternProperties"] {
-				if err := visit(exact.set([]*node{e.to}), over.set([]*node{e.to}), hidden); err != nil {
-					return err
+			for _, word := range []string{"patternProperties", "additionalProperties"} {
+				for _, e := range n.kids[word] {
+					if !binds[e.to.id] {
+						continue
+					}
+					if err := visit(exact.set([]*node{e.to}), over.set(over.overlapping(may, n, e, hides)), hidden); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -270,6 +299,106 @@ func (d *document) modes() error {
 		return nil
 	}
 	return visit(exact.start(d), over.start(d), false)
+}
+
+// leading says of each position whether a keyword stands there or further on.
+func (d *document) leading(word string) []bool {
+	from := make([][]*node, len(d.nodes)) // the ways, backwards
+	leads := make([]bool, len(d.nodes))
+	var queue []*node
+	for _, n := range d.nodes {
+		if n.ref != nil {
+			from[n.ref.id] = append(from[n.ref.id], n)
+		}
+		if n.parent != nil {
+			from[n.id] = append(from[n.id], n.parent)
+		}
+		if n.has(word) {
+			leads[n.id] = true
+			queue = append(queue, n)
+		}
+	}
+	for i := 0; i < len(queue); i++ {
+		for _, n := range from[queue[i].id] {
+			if !leads[n.id] {
+				leads[n.id] = true
+				queue = append(queue, n)
+			}
+		}
+	}
+	return leads
+}
+
+// overlapping returns where a name may lead that leads through e, an edge of n
+// under a pattern or under additionalProperties; of the other ways, those on
+// which something is kept back.
+func (w *walk) overlapping(t *set, n *node, e edge, hides []bool) []*node {
+	out := []*node{e.to}
+	for _, m := range t.nodes {
+		w.charge(1 + len(m.kids["patternProperties"]) + len(n.kids["patternProperties"]))
+		for _, f := range m.kids["patternProperties"] {
+			if !hides[f.to.id] {
+				continue
+			}
+			if e.word == "patternProperties" && !disjoint(e.name, f.name) || e.word != f.word && m != n && !n.takes(f.name) {
+				out = append(out, f.to)
+			}
+		}
+		if e.word == "patternProperties" && (m == n || m.takes(e.name)) {
+			continue
+		}
+		for _, word := range []string{"additionalProperties", "unevaluatedProperties"} {
+			for _, f := range m.kids[word] {
+				if hides[f.to.id] {
+					out = append(out, f.to)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// takes says whether n has a schema for the names that fit a pattern.
+func (n *node) takes(pattern string) bool {
+	return slices.ContainsFunc(n.kids["patternProperties"], func(e edge) bool { return e.name == pattern })
+}
+
+// disjoint says of two patterns that no name fits both, where that can be seen:
+// each says how a name begins, or how it ends.
+func disjoint(a, b string) bool {
+	headA, tailA := ends(a)
+	headB, tailB := ends(b)
+	return !strings.HasPrefix(headA, headB) && !strings.HasPrefix(headB, headA) ||
+		!strings.HasSuffix(tailA, tailB) && !strings.HasSuffix(tailB, tailA)
+}
+
+// ends returns the letters, digits and the like that each string begins and ends
+// with that fits a pattern, "" if it does not say so.
+func ends(ecma string) (head, tail string) {
+	if strings.ContainsAny(ecma, `|\`) {
+		return "", ""
+	}
+	word := func(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == ' ' || c == ':' || c == '/' }
+	if s, ok := strings.CutPrefix(ecma, "^"); ok {
+		i := 0
+		for i < len(s) && word(s[i]) {
+			i++
+		}
+		if i > 0 && i < len(s) && strings.IndexByte("*?{", s[i]) >= 0 {
+			i-- // the last one may not be there
+		}
+		head = s[:i]
+	}
+	if s, ok := strings.CutSuffix(ecma, "$"); ok {
+		i := len(s)
+		for i > 0 && word(s[i-1]) {
+			i--
+		}
+		if i == 0 || strings.IndexByte("^.*+?)", s[i-1]) >= 0 {
+			tail = s[i:]
+		}
+	}
+	return head, tail
 }
 
 // reachable is every position that surely looks at some place of a value.

@@ -70,6 +70,59 @@ func TestTwoModes(t *testing.T) {
 	}
 }
 
+// TestOverlap: a path that is bound is never kept back, whatever names it.
+func TestOverlap(t *testing.T) {
+	const bind, redact = `{"type":"string","x-bind":"ro"}`, `{"x-redact":true}`
+	for text, refused := range map[string]bool{
+		`{"patternProperties":{"^a":` + bind + `,"b$":` + redact + `}}`:                                                    true,
+		`{"patternProperties":{"^a":` + bind + `,"^ab":` + redact + `}}`:                                                   true,
+		`{"patternProperties":{"^ab*":` + bind + `,"^ac":` + redact + `}}`:                                                 true,
+		`{"patternProperties":{"^in_":` + bind + `,"^secret_":` + redact + `}}`:                                            false,
+		`{"patternProperties":{"_in$":` + bind + `,"^.*_key$":` + redact + `}}`:                                            false,
+		`{"patternProperties":{"^a|b":` + bind + `,"^c":` + redact + `}}`:                                                  true,
+		`{"patternProperties":{"^a":` + bind + `},"anyOf":[{"properties":{"ab":` + redact + `}},true]}`:                    true,
+		`{"patternProperties":{"^a":` + bind + `},"additionalProperties":` + redact + `}`:                                  false,
+		`{"patternProperties":{"^a":` + redact + `},"additionalProperties":` + bind + `}`:                                  false,
+		`{"patternProperties":{"^a":` + bind + `},"allOf":[{"additionalProperties":` + redact + `}]}`:                      true,
+		`{"patternProperties":{"^a":` + redact + `},"allOf":[{"additionalProperties":` + bind + `}]}`:                      true,
+		`{"patternProperties":{"^a":{"properties":{"p":` + bind + `}},"b$":{"properties":{"p":` + redact + `}}}}`:          true,
+		`{"patternProperties":{"^a":{"properties":{"p":` + bind + `}},"b$":{"properties":{"q":` + redact + `}}}}`:          false,
+		`{"patternProperties":{"^a":{"items":` + bind + `},"b$":{"type":"array","contains":{"const":1},"x-redact":true}}}`: true,
+	} {
+		_, err := Lower(parse(t, text))
+		if got := err != nil && strings.Contains(err.Error(), "a path that is bound cannot be kept back"); got != refused || !refused && err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	var all []string
+	for i := range 2400 {
+		all = append(all, fmt.Sprintf(`"p%d":{"properties":{"q":true}}`, i))
+	}
+	text := `{"properties":{` + strings.Join(all, ",") + `,"z":{"allOf":[` + bind + `],"x-redact":true}}}`
+	if _, err := Lower(parse(t, text)); err == nil || !strings.Contains(err.Error(), "cannot be kept back") {
+		t.Errorf("behind 2,400 others: %v", err)
+	}
+}
+
+// TestContentSchema: it is a schema, though nothing is checked by it.
+func TestContentSchema(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"require":["a"]}`:                 `unknown keyword "require"`,
+		`{"properties":{"a":{"x-ro":1}}}`:   `unknown keyword "x-ro"`,
+		`{"properties":{"a":{"type":"x"}}}`: `unknown type "x"`,
+		`{"type":"string","x-bind":"ro"}`:   "/contentSchema/x-bind: under contentSchema it names no value of the input",
+		`{"items":{"x-redact":true}}`:       "/contentSchema/items/x-redact: under contentSchema it names no value of the input",
+		`{"type":"object"}`:                 "",
+		`{"$ref":"#"}`:                      "",
+		`true`:                              "",
+	} {
+		_, err := Lower(parse(t, `{"contentMediaType":"application/json","contentSchema":`+in+`}`))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+}
+
 func TestRedact(t *testing.T) {
 	for _, c := range []struct{ schema, value, want, secrets string }{
 		{`{"properties":{"t":{"x-redact":true}}}`, `{"t":"s","u":"v"}`, `{"t":"<redacted>","u":"v"}`, `[s]`},

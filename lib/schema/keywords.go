@@ -57,7 +57,7 @@ var keywords = map[string]keyword{
 	"default": {draft4, draft2020, nothing, true}, "examples": {draft4, draft2020, nothing, true},
 	"deprecated": {draft4, draft2020, nothing, true}, "readOnly": {draft4, draft2020, nothing, true},
 	"writeOnly": {draft4, draft2020, nothing, true}, "contentEncoding": {draft4, draft2020, nothing, true},
-	"contentMediaType": {draft4, draft2020, nothing, true}, "contentSchema": {draft4, draft2020, nothing, true},
+	"contentMediaType": {draft4, draft2020, nothing, true}, "contentSchema": {draft4, draft2020, one, true},
 	"discriminator": {draft4, draft2020, nothing, true},
 	"x-bind":        {draft4, draft2020, nothing, true}, "x-redact": {draft4, draft2020, nothing, true},
 
@@ -114,7 +114,7 @@ var values = map[string]int{
 	"minLength": typeNumber, "maxLength": typeNumber, "minItems": typeNumber, "maxItems": typeNumber,
 	"minProperties": typeNumber, "maxProperties": typeNumber, "minContains": typeNumber, "maxContains": typeNumber,
 	"uniqueItems": typeBool, "required": typeArray, "dependentRequired": typeObject,
-	"discriminator": typeObject, "contentSchema": typeObject, "x-bind": typeString, "x-redact": typeBool,
+	"discriminator": typeObject, "x-bind": typeString, "x-redact": typeBool,
 }
 
 // takes says whether a keyword may hold a value like v, to go by its type. A
