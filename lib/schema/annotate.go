@@ -34,7 +34,56 @@ func (d *document) annotations() error {
 			return err
 		}
 	}
+	if err := d.told(); err != nil {
+		return err
+	}
 	return d.reach()
+}
+
+// told refuses a default or examples for a value that is kept back: schemas are
+// shown to whoever may call.
+func (d *document) told() error {
+	const redacts, tells = 1, 2
+	of := make([]int, len(d.nodes)) // what a position says of one value, and 4 once that is known
+	var visit func(n *node) int
+	visit = func(n *node) int {
+		if of[n.id] != 0 { // no position asks for itself: see cycles
+			return of[n.id]
+		}
+		bits := 4
+		if v, _ := n.get("x-redact"); v.Text() == "true" {
+			bits |= redacts
+		}
+		if v, ok := n.get("default"); ok && v.Type() != wire.Null {
+			bits |= tells
+		}
+		if v, _ := n.get("examples"); len(v.Items()) > 0 {
+			bits |= tells
+		}
+		if n.ref != nil {
+			bits |= visit(n.ref)
+		}
+		for _, word := range inPlace {
+			for _, e := range n.kids[word] {
+				bits |= visit(e.to)
+			}
+		}
+		of[n.id] = bits
+		return bits
+	}
+	for _, n := range d.nodes {
+		if visit(n)&(redacts|tells) != redacts|tells {
+			continue
+		}
+		word := "x-redact"
+		for _, w := range []string{"examples", "default"} {
+			if n.has(w) {
+				word = w
+			}
+		}
+		return d.refuse(n.at, word, "leave default and examples out of what is kept back", "a default or an example of a value that is kept back is shown to every caller")
+	}
+	return nil
 }
 
 // within returns the first of the words under which a position stands.

@@ -104,6 +104,24 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestTold: what is kept back is not shown as a default or an example.
+func TestTold(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"x-redact":true,"default":"hunter2secret"}`:                                                         "/default: a default or an example of a value that is kept back",
+		`{"x-redact":true,"examples":["hunter2secret"]}`:                                                      "/examples: a default or an example of a value that is kept back",
+		`{"properties":{"p":{"$ref":"#/$defs/s","default":"x"}},"$defs":{"s":{"x-redact":true}}}`:             "/properties/p/default: a default or an example of a value that is kept back",
+		`{"properties":{"p":{"$ref":"#/$defs/s","x-redact":true}},"$defs":{"s":{"default":"x"}}}`:             "/properties/p/x-redact: a default or an example of a value that is kept back",
+		`{"properties":{"p":{"anyOf":[{"x-redact":true},{"type":"null"}],"default":"x"}}}`:                    "/properties/p/default: a default or an example of a value that is kept back",
+		`{"properties":{"p":{"anyOf":[{"x-redact":true},{"type":"null"}],"default":null},"q":{"default":1}}}`: "",
+		`{"x-redact":false,"default":"x"}`:                                                                    "",
+	} {
+		_, err := Lower(parse(t, text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // TestContentSchema: it is a schema, though nothing is checked by it.
 func TestContentSchema(t *testing.T) {
 	for in, want := range map[string]string{
@@ -127,12 +145,12 @@ func TestRedact(t *testing.T) {
 	for _, c := range []struct{ schema, value, want, secrets string }{
 		{`{"properties":{"t":{"x-redact":true}}}`, `{"t":"s","u":"v"}`, `{"t":"<redacted>","u":"v"}`, `[s]`},
 		{`{"properties":{"t":{"x-redact":false}}}`, `{"t":"s"}`, `{"t":"s"}`, `[]`},
-		{`{"properties":{"t":{"x-redact":true}}}`, `{"t":{"a":["x",12.50,true,null,"x",""]}}`, `{"t":"<redacted>"}`, `[x 12.50]`},
-		{`{"x-redact":true}`, `{"t":"s"}`, `"<redacted>"`, `[s]`},
-		{`{"oneOf":[{"properties":{"t":{"x-redact":true}}},{"properties":{"t":{"type":"integer"}}}]}`, `{"t":5}`, `{"t":"<redacted>"}`, `[5]`},
+		{`{"properties":{"t":{"x-redact":true}}}`, `{"t":{"a":["x",12.50,true,null,"x",""]}}`, `{"t":"<redacted>"}`, `[a x 12.50 12.5]`},
+		{`{"x-redact":true}`, `{"t":"s"}`, `"<redacted>"`, `[t s]`},
+		{`{"oneOf":[{"properties":{"t":{"x-redact":true}}},{"properties":{"t":{"type":"integer"}}}]}`, `{"t":5}`, `{"t":"<redacted>"}`, `[5 5.0]`},
 		{`{"items":{"properties":{"t":{"x-redact":true}}}}`, `[{"t":"a"},{"t":"b"}]`, `[{"t":"<redacted>"},{"t":"<redacted>"}]`, `[a b]`},
-		{`{"additionalProperties":{"x-redact":true},"properties":{"a":{}}}`, `{"a":1,"b":2}`, `{"a":1,"b":"<redacted>"}`, `[2]`},
-		{`{"patternProperties":{"^k":{"x-redact":true}}}`, `{"key":1,"b":2}`, `{"key":"<redacted>","b":2}`, `[1]`},
+		{`{"additionalProperties":{"x-redact":true},"properties":{"a":{}}}`, `{"a":1,"b":2}`, `{"a":1,"b":"<redacted>"}`, `[2 2.0]`},
+		{`{"patternProperties":{"^k":{"x-redact":true}}}`, `{"key":1,"b":2}`, `{"key":"<redacted>","b":2}`, `[1 1.0]`},
 		{
 			`{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"n":{}},"properties":{"t":{"$ref":"#/definitions/n","x-redact":true}}}`,
 			`{"t":"s"}`, `{"t":"<redacted>"}`, `[s]`,
@@ -145,6 +163,7 @@ func TestRedact(t *testing.T) {
 			`{"$defs":{"t":{"properties":{"p":{"x-redact":true},"n":{"$ref":"#/$defs/t"}}}},"$ref":"#/$defs/t"}`,
 			`{"n":{"n":{"p":"s"}}}`, `{"n":{"n":{"p":"<redacted>"}}}`, `[s]`,
 		},
+		{`{"x-redact":true}`, `[1e20,-12345678.50,1.5e-7,1E16]`, `"<redacted>"`, `[1e20 100000000000000000000 100000000000000000000.0 1e+20 -12345678.50 -12345678.5 1.5e-7 0.00000015 1.5e-07 1E16 10000000000000000 10000000000000000.0 1e+16]`},
 		{`{"properties":{"x-redact":{"type":"string"},"d":{"default":{"x-redact":true}}}}`, `{"x-redact":"a","d":"b"}`, `{"x-redact":"a","d":"b"}`, `[]`},
 	} {
 		s := ready(t, c.schema)
@@ -212,6 +231,18 @@ func TestWire(t *testing.T) {
 		{`{}`, ``, `root without "type":"object"`},
 		{`true`, ``, `root without "type":"object"`},
 		{`{"type":"object","properties":{"n":{"$ref":"#"}}}`, ``, `cyclic $ref at the root`},
+		{
+			`{"type":"object","$comment":"a","properties":{"a":{"$comment":"b","x-redact":true}}}`,
+			`{"type":"object","properties":{"a":{}}}`, ``,
+		},
+		{
+			`{"$schema":"https://json-schema.org/draft/2019-09/schema","type":"object","properties":{"a":{"contains":{"const":1},"unevaluatedItems":false}}}`,
+			``, `unevaluatedItems and contains, which mean something else in 2020-12, at /properties/a`,
+		},
+		{
+			`{"type":"object","properties":{"a":{"contains":{"const":1},"unevaluatedItems":false}}}`,
+			`{"type":"object","properties":{"a":{"contains":{"const":1},"unevaluatedItems":false}}}`, ``,
+		},
 		{`{"type":"wibble"}`, ``, `schema: /type: unknown type "wibble"`},
 		{wide, ``, `48832 bytes after inlining, at most 32768`},
 		{deep, ``, `nested 19 deep after inlining, at most 16`},

@@ -381,7 +381,8 @@ func isBase64URL(s string) bool {
 	return err == nil && !strings.ContainsAny(s, "\r\n")
 }
 
-// isRegex is a pattern of ECMA-262, with what "pattern" cannot take.
+// isRegex is a pattern of ECMA-262 of at most 64 KiB, with what "pattern" cannot
+// take.
 func isRegex(s string) bool {
 	_, why := (&translator{in: s, lenient: true}).run()
 	return why == ""

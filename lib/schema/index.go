@@ -19,6 +19,10 @@ const (
 	maxDepth     = 64
 	maxPositions = 5000
 	maxPaths     = 20000 // evaluations at one instance location
+	maxName      = 1 << 10
+	maxNames     = 5000 // in required and the like, all in all
+	maxPattern   = 64 << 10
+	maxWork      = 8 << 20 // see spend
 )
 
 // A node is one schema position of the author's document.
@@ -92,9 +96,24 @@ type document struct {
 	dialect  dialect
 	patterns map[string]lowPattern
 	program  int            // the size of all patterns
+	ranges   int            // of code points, in their classes
 	dynamic  map[string]int // how many positions have a $dynamicAnchor
 
 	unevaluated bool // some position has one of these keywords
+	contains    bool
+
+	listing int // names in required and the like
+	work    int
+}
+
+// spend counts bytes that are kept, or steps of the like cost, against what one
+// schema may ask of the machine. It counts work, not time, so that a schema is
+// taken or refused the same each time.
+func (d *document) spend(n *node, word string, cost int) error {
+	if d.work += cost; d.work > maxWork {
+		return d.refuse(n.at, word, "split the tool, or shorten names and patterns", "up to here the schema is too much work")
+	}
+	return nil
 }
 
 func (d *document) root() *node { return d.nodes[0] }
@@ -128,7 +147,7 @@ func index(author wire.Value) (*document, error) {
 		return nil, d.refuse("", "", "split the tool, or take data out of the schema",
 			"%d bytes, at most %d", n, maxBytes)
 	}
-	if err := d.bounds(author, "", 1); err != nil {
+	if err := d.bounds(author, nil); err != nil {
 		return nil, err
 	}
 	if err := d.detect(author); err != nil {
@@ -154,31 +173,34 @@ func index(author wire.Value) (*document, error) {
 
 // bounds holds what the engine and the tools that read the value could not
 // stand, wherever it stands in the schema.
-func (d *document) bounds(v wire.Value, at string, depth int) error {
-	if depth > maxDepth {
-		return d.refuse(at, "", "flatten the schema", "nested deeper than %d", maxDepth)
+func (d *document) bounds(v wire.Value, path []string) error {
+	refuse := func(hint, format string, args ...any) error {
+		return d.refuse(pointer(path), "", hint, format, args...)
+	}
+	if len(path) >= maxDepth {
+		return refuse("flatten the schema", "nested deeper than %d", maxDepth)
 	}
 	switch v.Type() {
 	case wire.Number:
 		if why := badNumber(v.Text()); why != "" {
-			return d.refuse(at, "", "write it as a string, or leave the limit out", "%s", why)
+			return refuse("write it as a string, or leave the limit out", "%s", why)
 		}
 	case wire.String:
 		if strings.ContainsRune(v.Text(), 0) {
-			return d.refuse(at, "", "leave it out", "U+0000 in a string")
+			return refuse("leave it out", "U+0000 in a string")
 		}
 		if !utf8.ValidString(v.Text()) {
-			return d.refuse(at, "", "write UTF-8", "invalid UTF-8")
+			return refuse("write UTF-8", "invalid UTF-8")
 		}
 	case wire.Array:
 		for i, it := range v.Items() {
-			if err := d.bounds(it, at+"/"+strconv.Itoa(i), depth+1); err != nil {
+			if err := d.bounds(it, append(path, strconv.Itoa(i))); err != nil {
 				return err
 			}
 		}
 	case wire.Object:
 		for _, m := range v.Members() {
-			if err := d.bounds(m.Value, at+"/"+wire.Escape(m.Name), depth+1); err != nil {
+			if err := d.bounds(m.Value, append(path, m.Name)); err != nil {
 				return err
 			}
 		}
@@ -268,6 +290,9 @@ func (d *document) add(n *node) error {
 	if len(d.nodes) > maxPositions {
 		return d.refuse("", "", "split the tool", "more than %d schemas", maxPositions)
 	}
+	if err := d.spend(n, "", len(n.at)); err != nil {
+		return err
+	}
 	if n.v.Type() == wire.Bool {
 		if d.dialect == draft4 && n.via != "additionalProperties" && n.via != "additionalItems" {
 			return d.refuse(n.at, "", `write {} for true and {"not":{}} for false`, "a boolean is no schema in draft-04")
@@ -290,10 +315,30 @@ func (d *document) add(n *node) error {
 			return d.refuse(n.at, m.Name, `write "allOf":[{"$ref":…}] beside it, or declare 2020-12`,
 				"beside $ref, %s ignores it", d.dialect)
 		}
+		if err := d.listed(n, m); err != nil {
+			return err
+		}
+		d.contains = d.contains || m.Name == "contains"
 		d.unevaluated = d.unevaluated || strings.HasPrefix(m.Name, "unevaluated")
 		if err := d.below(n, m, k.holds); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// listed counts the names in required, dependentRequired and dependencies.
+func (d *document) listed(n *node, m wire.Member) error {
+	switch m.Name {
+	case "required":
+		d.listing += len(m.Value.Items())
+	case "dependentRequired", "dependencies":
+		for _, dep := range m.Value.Members() {
+			d.listing += 1 + len(dep.Value.Items())
+		}
+	}
+	if d.listing > maxNames {
+		return d.refuse(n.at, m.Name, "split the tool", "more than %d names are listed in the schema", maxNames)
 	}
 	return nil
 }
@@ -377,6 +422,9 @@ func (d *document) below(n *node, m wire.Member, h holds) error {
 		for _, c := range m.Value.Members() {
 			if h == mixed && c.Value.Type() == wire.Array {
 				continue
+			}
+			if len(c.Name) > maxName {
+				return d.refuse(n.at, m.Name, "shorten it", "a name of %d bytes, at most %d", len(c.Name), maxName)
 			}
 			if err := child(c.Value, at+"/"+wire.Escape(c.Name), c.Name); err != nil {
 				return err

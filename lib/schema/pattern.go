@@ -27,6 +27,11 @@ func (d *document) pattern(ecma string) lowPattern {
 	if ok {
 		return p
 	}
+	if len(ecma) > maxPattern {
+		_, p.why = translate(ecma)
+		p.hint = "shorten it; the tool itself may check the rest"
+		return p
+	}
 	must, not := []string{ecma}, []string(nil)
 	if m, n, ok := lookaheads(ecma); ok {
 		must, not, p.never = m, n, matchless+regexp.QuoteMeta(ecma)
@@ -38,11 +43,14 @@ func (d *document) pattern(ecma string) lowPattern {
 			t := &translator{in: part, unicoded: unicoded, plain: plain}
 			re2, why := t.run()
 			unicoded, plain = t.unicoded, t.plain
+			d.ranges += t.ranges
 			if why != "" && p.why == "" {
 				p.why, p.hint = why, t.hint
 			}
 			res = append(res, re2)
-			p.size += programSize(re2)
+			if d.ranges <= maxRanges { // else it is refused
+				p.size += programSize(re2)
+			}
 		}
 		return res
 	}
@@ -55,8 +63,8 @@ func (d *document) pattern(ecma string) lowPattern {
 	if p.never == "" {
 		p.re2 = p.must[0]
 	}
-	if d.program += p.size; d.program > maxProgram && p.why == "" {
-		p.why, p.hint = "the patterns of the schema are too large together", "split the tool, or shorten the repetitions"
+	if d.program += p.size; (d.program > maxProgram || d.ranges > maxRanges) && p.why == "" {
+		p.why, p.hint = "the patterns of the schema are too large together", tooLarge
 	}
 	d.patterns[ecma] = p
 	return p

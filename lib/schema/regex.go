@@ -27,6 +27,9 @@ const (
 func translate(ecma string) (re2, why string) { return (&translator{in: ecma}).run() }
 
 func (t *translator) run() (re2, why string) {
+	if len(t.in) > maxPattern {
+		return "", t.refuse(fmt.Sprintf("%d bytes, at most %d", len(t.in), maxPattern), "shorten it; the tool itself may check the rest")
+	}
 	t.hint = "write a regular expression of ECMA-262"
 	if m := slashes().FindStringSubmatch(t.in); m != nil && !t.lenient {
 		hint := "write " + m[1] + " without the slashes"
@@ -40,6 +43,9 @@ func (t *translator) run() (re2, why string) {
 	}
 	if t.unicoded != "" && t.plain != "" && !t.lenient {
 		return "", t.refuse(t.unicoded+" needs the flag u, and "+t.plain+" is an error with it", plainHint(t.plain))
+	}
+	if t.ranges > maxRanges {
+		return "", t.refuse("its classes are too large together", tooLarge)
 	}
 	re2 = t.out.String()
 	if _, err := syntax.Parse(re2, syntax.Perl); err != nil {
@@ -65,12 +71,34 @@ func programSize(re2 string) int {
 	if err != nil {
 		return 0
 	}
+	if n := estimate(re); n > maxProgram {
+		return n // not to be compiled
+	}
 	p, err := syntax.Compile(re.Simplify())
 	if err != nil {
 		return 0
 	}
 	return len(p.Inst)
 }
+
+// estimate is about what a pattern compiles to.
+func estimate(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n += len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += estimate(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, 1<<40)
+}
+
+// maxRanges bounds the ranges of code points in the classes of all patterns of a
+// schema: \p{L} has 700, and each takes bytes and time when it is compiled.
+const maxRanges = 300_000
 
 type translator struct {
 	in      string
@@ -400,9 +428,21 @@ func (t *translator) unicode() (rune, string) {
 
 // property reads {L}, {Letter}, {Script=Greek} after \p or \P.
 func (t *translator) property(c rune) (set, why string) {
+	set, table, why := t.named(c)
+	if table == nil {
+		return "", why
+	}
+	t.ranges += len(table.R16) + len(table.R32)
+	if t.lenient {
+		return `\d`, "" // any set will do
+	}
+	return set, ""
+}
+
+func (t *translator) named(c rune) (set string, table *unicode.RangeTable, why string) {
 	end := strings.IndexByte(t.rest(), '}')
 	if !strings.HasPrefix(t.rest(), "{") || end < 2 {
-		return "", `\` + string(c) + " without {…}"
+		return "", nil, `\` + string(c) + " without {…}"
 	}
 	name := t.rest()[1:end]
 	t.at += end + 1
@@ -412,23 +452,25 @@ func (t *translator) property(c rune) (set, why string) {
 		switch key {
 		case "Script", "sc":
 			if unicode.Scripts[val] == nil {
-				return "", t.refuse("no script "+strconv.Quote(val), classHint)
+				return "", nil, t.refuse("no script "+strconv.Quote(val), classHint)
 			}
-			return `\` + string(c) + "{" + val + "}", ""
+			return `\` + string(c) + "{" + val + "}", unicode.Scripts[val], ""
 		case "General_Category", "gc":
 			short = val
 		default:
-			return "", t.refuse("no property "+strconv.Quote(name), classHint)
+			return "", nil, t.refuse("no property "+strconv.Quote(name), classHint)
 		}
 	}
 	if long, ok := unicode.CategoryAliases[short]; ok {
 		short = long
 	}
 	if unicode.Categories[short] == nil {
-		return "", t.refuse("no property "+strconv.Quote(name), classHint)
+		return "", nil, t.refuse("no property "+strconv.Quote(name), classHint)
 	}
-	return `\` + string(c) + "{" + short + "}", ""
+	return `\` + string(c) + "{" + short + "}", unicode.Categories[short], ""
 }
+
+const tooLarge = "split the tool, or shorten the repetitions"
 
 const classHint = "write a class of characters, as [a-z], or leave the pattern out"
 
@@ -458,9 +500,13 @@ func (t *translator) class() string {
 			t.out.WriteByte(']')
 			return ""
 		}
+		before := t.ranges
 		set, low, why := t.member()
 		if why != "" {
 			return why
+		}
+		if seen[set] {
+			t.ranges = before
 		}
 		if set != "" {
 			if s := t.rest(); len(s) > 1 && s[0] == '-' && s[1] != ']' {

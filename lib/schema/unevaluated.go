@@ -55,6 +55,9 @@ func (l *lowerer) unevaluated(n *node, t *target) error {
 			if err := l.look(n, n, word, nil, &c); err != nil {
 				return err
 			}
+			if l.looks > maxLooks {
+				return l.doc.tooManyLooks(n, word)
+			}
 			if c.always.all {
 				continue
 			}
@@ -75,7 +78,7 @@ func (l *lowerer) unevaluated(n *node, t *target) error {
 				return err
 			}
 			if l.looks > maxLooks {
-				return l.doc.refuse(n.at, word, `write "additionalProperties" or "items"`, "the schema says it of more than %d names, items and branches", maxLooks)
+				return l.doc.tooManyLooks(n, word)
 			}
 			if len(c.when) > 0 {
 				if l.guarded = n; n.refersBack(len(l.doc.nodes)) {
@@ -93,6 +96,10 @@ func (l *lowerer) unevaluated(n *node, t *target) error {
 		}
 	}
 	return nil
+}
+
+func (d *document) tooManyLooks(n *node, word string) error {
+	return d.refuse(n.at, word, `write "additionalProperties" or "items"`, "the schema says it of more than %d names, items and branches", maxLooks)
 }
 
 // unless is a schema that asks for v where no guard fits. What is wrong is told
@@ -147,7 +154,7 @@ func (l *lowerer) restOfObject(n *node, c *covers, u wire.Value, t *target) erro
 				out = append(out, patterns[p]...)
 			}
 		}
-		l.looks += len(names) + len(counts) + len(out)
+		l.looks += lengths(sortedKeys(names)) + lengths(counts) + len(out)
 		rest := &target{}
 		if len(names) > 0 {
 			rest.put("properties", allOf(sortedKeys(names), wire.BoolOf(true)))
@@ -168,7 +175,7 @@ func (l *lowerer) restOfObject(n *node, c *covers, u wire.Value, t *target) erro
 	}
 	for _, key := range sortedKeys(groups) {
 		group := groups[key]
-		l.looks += len(group) + len(names[group[0]])
+		l.looks += lengths(group) + len(names[group[0]])
 		t.beside = append(t.beside, unless(names[group[0]], object("properties", allOf(group, u))))
 	}
 	return nil
@@ -283,16 +290,17 @@ func sortedKeys[V any](m map[string]V) []string {
 // look adds to c what n looks at, where the value fits all guards; from is the
 // position that asks.
 func (l *lowerer) look(from, n *node, word string, guards []wire.Value, c *covers) error {
-	if n.v.Type() == wire.Bool {
-		return nil
+	if n.v.Type() == wire.Bool || l.looks > maxLooks {
+		return nil // the caller refuses
 	}
 	own, err := l.own(from, n, word)
 	if err != nil {
 		return err
 	}
-	switch l.looks++; {
+	l.looks += (1 + len(guards)) * (1 + lengths(own.names) + lengths(own.patterns))
+	switch {
 	case l.looks > maxLooks:
-		return nil // the caller refuses
+		return nil
 	case own.empty():
 	case len(guards) == 0:
 		c.always.add(own)
@@ -347,6 +355,14 @@ func (l *lowerer) look(from, n *node, word string, guards []wire.Value, c *cover
 		}
 	}
 	return nil
+}
+
+// lengths counts names, the long ones more than once.
+func lengths(names []string) (n int) {
+	for _, name := range names {
+		n += 1 + len(name)/64
+	}
+	return n
 }
 
 // own is what n itself looks at.

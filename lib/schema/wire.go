@@ -14,8 +14,8 @@ const (
 	maxShownDepth = 16 // arrays and objects within each other
 )
 
-// Wire returns the schema as MCP may show it: the author's without x-bind and
-// x-redact, each $ref replaced by what it means, tuples and dependencies
+// Wire returns the schema as MCP may show it: the author's without x-bind,
+// x-redact and $comment, each $ref replaced by what it means, tuples and dependencies
 // written as in 2020-12, "properties" always there, so that it stands in
 // draft-07 and in 2020-12 alike. reason says why it cannot be shown, as
 //
@@ -37,7 +37,7 @@ func Wire(author wire.Value) (shown wire.Value, reason string) {
 	if err != nil {
 		return wire.Value{}, err.Error()
 	}
-	w := &shower{doc: d, on: map[*node]bool{}}
+	w := &shower{doc: d, on: map[*node]bool{}, sizes: map[*node]int{}}
 	v := w.show(d.root())
 	if w.reason != "" {
 		return wire.Value{}, w.reason
@@ -79,20 +79,54 @@ func depth(v wire.Value) int {
 type shower struct {
 	doc    *document
 	on     map[*node]bool // positions on the way
-	shown  int
+	sizes  map[*node]int  // the bytes that each shows of itself
+	shown  int            // bytes, with those that other words take the place of
 	reason string
+}
+
+// maxWritten bounds the bytes that are written out on the way to what is shown.
+const maxWritten = 4 * maxShownBytes
+
+// size is about what a position shows, without what its schemas do.
+func (w *shower) size(n *node) int {
+	size, known := w.sizes[n]
+	if known {
+		return size
+	}
+	size = 2
+	for _, m := range n.v.Members() {
+		if slices.Contains(hidden, m.Name) {
+			continue
+		}
+		size += len(m.Name) + 4
+		es := n.under(m.Name)
+		for _, e := range es {
+			size += len(e.name) + 4
+		}
+		if len(es) == 0 || m.Name == "dependencies" {
+			size += len(m.Value.Bytes())
+		}
+	}
+	w.sizes[n] = size
+	return size
 }
 
 // hidden are keywords that mean nothing once references are gone, or are ours.
 var hidden = []string{
-	"$schema", "$id", "id", "$anchor", "$ref", "$defs", "definitions",
+	"$schema", "$comment", "$id", "id", "$anchor", "$ref", "$defs", "definitions",
 	"$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
 	"discriminator", "contentSchema", "x-bind", "x-redact",
 }
 
 func (w *shower) show(n *node) wire.Value {
-	if w.shown++; w.shown > maxShownBytes && w.reason == "" {
+	if w.reason != "" {
+		return n.v
+	}
+	if w.shown += w.size(n); w.shown > maxWritten {
 		w.reason = fmt.Sprintf("more than %d bytes after inlining", maxShownBytes)
+	}
+	if w.doc.dialect == draft2019 && n.has("unevaluatedItems") && w.doc.contains {
+		w.reason = "unevaluatedItems and contains, which mean something else in 2020-12, at " + where(n.at)
 	}
 	if w.on[n] && w.reason == "" {
 		w.reason = "cyclic $ref at " + where(n.at)
