@@ -254,6 +254,7 @@ func TestUnreadable(t *testing.T) {
 		}
 		st, _, _ := signedLog(t)
 		change(st)
+		t.Cleanup(func() { os.Chmod(st.Checkpoints(), 0o700); os.Chmod(st.Keys(), 0o700) })
 		keys, err := TrustedKeys(st, nil)
 		if err == nil {
 			_, err = Load(st, keys, false)

@@ -70,6 +70,11 @@ func (t *Trail) open(n int) (*segment, error) {
 func (t *Trail) openAny(n int) (*segment, error) {
 	path := t.st.Segment(n)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) { // root gets as far as safe
+		if fi, statErr := os.Lstat(path); statErr == nil && fi.Mode() == unwritable {
+			return nil, fmt.Errorf("%s: %w", path, errUnwritable())
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +159,10 @@ func (t *Trail) appear(n int) error {
 // could not be made.
 const unwritable os.FileMode = 0o400
 
+func errUnwritable() error {
+	return fail.New(fail.AuditUnavailable, "forge-audit recover", "mode %04o: an earlier record may not have reached the disk", unwritable)
+}
+
 // safe refuses a segment that another user could have prepared.
 func safe(f *os.File) (st unix.Stat_t, err error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -165,7 +174,7 @@ func safe(f *os.File) (st unix.Stat_t, err error) {
 	case int(st.Uid) != os.Geteuid():
 		return st, fmt.Errorf("owned by uid %d", st.Uid)
 	case os.FileMode(st.Mode&0o7777) == unwritable:
-		return st, fail.New(fail.AuditUnavailable, "forge-audit recover", "mode %04o: an earlier record may not have reached the disk", unwritable)
+		return st, errUnwritable()
 	case st.Mode&0o7777 != 0o600:
 		return st, fail.New(fail.AuditUnavailable, "chmod 600 "+f.Name(), "mode %04o, want 0600", st.Mode&0o7777)
 	}
