@@ -22,6 +22,7 @@
 package schema
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -253,8 +254,9 @@ func (s *Schema) HasRedact() bool { return s.redacts }
 const masked = "<redacted>"
 
 // Redact returns v with every value replaced where the schema, by whatever
-// branch, says x-redact; and the texts of the strings and numbers that were in
-// them, each once, for masking what the tool prints. A v that is too much for
+// branch, says x-redact; and the texts of the strings, names and numbers that
+// were in them, each once, the numbers also as others print them, for masking
+// what the tool prints. A v that is too much for
 // Check is replaced as a whole.
 func (s *Schema) Redact(v wire.Value) (wire.Value, []string) {
 	if !s.redacts {
@@ -306,16 +308,45 @@ func (w *walk) redact(v wire.Value, at *set, secret func(string)) wire.Value {
 
 func leaves(v wire.Value, secret func(string)) {
 	switch v.Type() {
-	case wire.String, wire.Number:
+	case wire.String:
 		secret(v.Text())
+	case wire.Number:
+		secret(v.Text())
+		respell(v, secret)
 	case wire.Array:
 		for _, it := range v.Items() {
 			leaves(it, secret)
 		}
 	case wire.Object:
 		for _, m := range v.Members() {
+			secret(m.Name)
 			leaves(m.Value, secret)
 		}
+	}
+}
+
+// respell tells a number as programs print it that have read it: the shortest
+// text of its float64, plain and with the exponents of C and of JavaScript, the
+// float that an integer became, and its digits.
+func respell(v wire.Value, secret func(string)) {
+	if w := whole(v); w.Text() != v.Text() {
+		secret(w.Text())
+	}
+	f, err := strconv.ParseFloat(v.Text(), 64)
+	if err != nil {
+		return
+	}
+	plain := strconv.FormatFloat(f, 'f', -1, 64)
+	if len(plain) <= 40 {
+		secret(plain)
+		if !strings.Contains(plain, ".") {
+			secret(plain + ".0")
+		}
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		exp := strconv.FormatFloat(f, 'e', -1, 64)
+		secret(exp)
+		secret(strings.Replace(exp, "e-0", "e-", 1))
 	}
 }
 
