@@ -29,7 +29,7 @@ type Violation struct {
 func (v Violation) String() string {
 	s := "want " + v.Expected
 	if v.Pointer != "" {
-		s = v.Pointer + ": " + s
+		s = brief(v.Pointer) + ": " + s
 	}
 	if v.Got != "" {
 		s += ", got " + v.Got
@@ -95,12 +95,17 @@ func (s *Schema) costs(err error) error {
 func (s *Schema) failed(viols []Violation, count int) error {
 	texts := make([]string, len(viols))
 	hint := ""
-	for i, v := range viols {
+	for i := range viols {
+		if len(viols[i].Nearest) > maxPointer {
+			viols[i].Nearest = "" // it helps nobody
+		}
+		v := viols[i]
 		texts[i] = v.String()
+		viols[i].Pointer = cut(v.Pointer, maxPointer)
 		switch {
 		case hint != "" || v.Nearest == "":
 		case v.Got == "nothing":
-			hint = "write " + strconv.Quote(unescape(v.Pointer)) + ", not " + strconv.Quote(v.Nearest)
+			hint = "write " + strconv.Quote(cut(unescape(v.Pointer), maxStep)) + ", not " + strconv.Quote(v.Nearest)
 		default:
 			hint = "write " + strconv.Quote(v.Nearest)
 		}
@@ -110,6 +115,44 @@ func (s *Schema) failed(viols []Violation, count int) error {
 	}
 	return fail.New(fail.ValidationFailed, hint, "input: %s", strings.Join(texts, "; ")).
 		With("errors", viols).With("count", count)
+}
+
+// A pointer is told in at most so many bytes, in the message with each step in
+// at most so many: a name may be as long as the value.
+const (
+	maxPointer = 1 << 10
+	maxStep    = 100
+)
+
+// cut returns a text in at most so many bytes, the last an ellipsis if it is
+// cut.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	end := most - len("…")
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// brief is a pointer as a message has it.
+func brief(ptr string) string {
+	if len(ptr) <= maxStep {
+		return ptr
+	}
+	var b strings.Builder
+	for i, step := range strings.Split(ptr, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(cut(step, maxStep))
+		if b.Len() > maxPointer {
+			break
+		}
+	}
+	return cut(b.String(), maxPointer)
 }
 
 // unescape is the last step of a pointer.
@@ -151,7 +194,16 @@ func (s *Schema) unfit(v wire.Value, m *meter) (viol Violation, bad bool) {
 		viol, bad = Violation{Pointer: ptr, Rule: rule, Expected: expected, Got: got}, true
 	}
 	var way []string
+	length := 0 // of way, as the engine prints it
 	var visit func(v wire.Value)
+	enter := func(step string, v wire.Value) {
+		way = append(way, step)
+		length += 1 + len(step)
+		m.path = max(m.path, length)
+		visit(v)
+		length -= 1 + len(step)
+		way = way[:len(way)-1]
+	}
 	visit = func(v wire.Value) {
 		m.poll()
 		switch v.Type() {
@@ -171,17 +223,13 @@ func (s *Schema) unfit(v wire.Value, m *meter) (viol Violation, bad bool) {
 				return
 			}
 			for i, it := range v.Items() {
-				way = append(way, strconv.Itoa(i))
-				visit(it)
-				way = way[:len(way)-1]
+				enter(strconv.Itoa(i), it)
 			}
 			for _, m := range v.Members() {
 				if strings.ContainsRune(m.Name, 0) || !utf8.ValidString(m.Name) {
 					tell(way, "string", "names of UTF-8 without U+0000", "another")
 				}
-				way = append(way, m.Name)
-				visit(m.Value)
-				way = way[:len(way)-1]
+				enter(m.Name, m.Value)
 			}
 		}
 	}
@@ -211,7 +259,11 @@ func (s *Schema) visible(w *walk, v wire.Value, path []string) (ptr string, hidd
 		if at.hidden {
 			return pointer(path[:i]), true
 		}
+		strange := s.redacts && v.Type() == wire.Object && w.stranger(at, step)
 		v, at = w.step(v, at, step)
+		if strange {
+			return pointer(path[:i+1]), true
+		}
 	}
 	return pointer(path), at.hidden
 }
@@ -287,7 +339,7 @@ func (s *Schema) tagged(w *walk, v wire.Value, raws []raw) []raw {
 		if err != nil {
 			continue
 		}
-		within := w.m.attempt(e, cur)
+		within, _ := w.m.attempt(e, cur)
 		if len(within) == 0 {
 			continue // more than one alternative fits
 		}
@@ -347,7 +399,117 @@ func (w *walk) tagOf(at *set, cur wire.Value, word string) *node {
 	return found
 }
 
+// closing returns the keyword by which a place refuses a name, "" if none does,
+// and the names that it knows: those of the closed schemas themselves, where it
+// is surely one of them, else of all that may be.
+func (s *Schema) closing(w *walk, v wire.Value, path []string, name string) (word string, known []string) {
+	if w.sure == nil {
+		w.sure = s.walk(false, w.m)
+	}
+	_, at := w.down(s.doc, v, path)
+	_, sure := w.sure.down(s.doc, v, path)
+	for _, from := range []*set{sure, at} {
+		for _, n := range from.nodes {
+			if !w.closes(n, "additionalProperties") || w.describes([]*node{n}, name) {
+				continue
+			}
+			own := names(&set{nodes: []*node{n}})
+			switch {
+			case word == "":
+				known = own
+			case from == sure: // all of them must know it
+				known = slices.DeleteFunc(known, func(k string) bool { return !slices.Contains(own, k) })
+			default:
+				known = append(known, own...)
+			}
+			word = "additionalProperties"
+		}
+		if word != "" {
+			slices.Sort(known)
+			return word, slices.Compact(known)
+		}
+	}
+	for _, n := range at.nodes {
+		if w.closes(n, "unevaluatedProperties") {
+			word = "unevaluatedProperties"
+		}
+	}
+	return word, slices.DeleteFunc(names(at), func(k string) bool { return k == name })
+}
+
+// refusal turns a false into what it stands for, where unevaluatedProperties
+// has been lowered to it: a property that is not allowed.
+func (s *Schema) refusal(w *walk, v wire.Value, r raw) raw {
+	if len(r.path) == 0 {
+		return r
+	}
+	path, name := r.path[:len(r.path)-1], r.path[len(r.path)-1]
+	cur, at := w.down(s.doc, v, path)
+	if cur.Type() != wire.Object {
+		return r
+	}
+	for _, n := range at.nodes {
+		if c := n.props[name]; c != nil && isFalse(c) {
+			return r
+		}
+		for i, e := range n.kids["patternProperties"] {
+			if isFalse(e.to) && n.patterns[i].MatchString(name) {
+				return r
+			}
+		}
+	}
+	if word, _ := s.closing(w, v, path, name); word == "" {
+		return r
+	}
+	return raw{path: path, typ: "additional_property_not_allowed", details: map[string]any{"property": name}}
+}
+
+const (
+	maxForms = 16 // of a oneOf, to be tried one by one
+	maxTries = 3  // such oneOfs
+)
+
+// forms is how many alternatives of the one oneOf at a place a value fits; 0 if
+// that is too much to ask.
+func (s *Schema) forms(w *walk, at *set, cur wire.Value) int {
+	var of *node
+	for _, n := range at.nodes {
+		if n.has("oneOf") {
+			if of != nil {
+				return 0
+			}
+			of = n
+		}
+	}
+	if of == nil || len(of.under("oneOf")) > maxForms || w.tries >= maxTries {
+		return 0
+	}
+	w.tries++
+	fit := 0
+	for _, e := range of.under("oneOf") {
+		lowered, err := s.doc.lower(e.to)
+		if err != nil {
+			return 0
+		}
+		form, err := newEngine(lowered)
+		if err != nil {
+			return 0
+		}
+		raws, done := w.m.attempt(form, cur)
+		if !done {
+			return 0
+		}
+		if len(raws) == 0 {
+			fit++
+		}
+	}
+	return fit
+}
+
 func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
+	if r.typ == "false" {
+		r = s.refusal(w, v, r)
+	}
 	cur, at := w.down(s.doc, v, r.path)
 	name := detail(r, "property")
 	if r.typ == "missing_dependency" {
@@ -359,7 +521,12 @@ func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
 	}
 	ptr, hidden := s.visible(w, v, path)
 	here, above := s.visible(w, v, r.path)
+	hidden = hidden || r.typ == "false" && s.redacts // nothing says what it is
 	viol := Violation{Pointer: ptr, Got: got(cur, hidden || above)}
+	named := false // propertyNames looks at a name of the object
+	if r.text != nil && cur.Type() == wire.Object {
+		_, named = cur.Get(*r.text)
+	}
 	switch r.typ {
 	case "required", "missing_dependency":
 		viol.Rule, viol.Expected, viol.Got = "required", "a value", "nothing"
@@ -376,8 +543,8 @@ func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
 		}
 		viol.Nearest = wire.Nearest(name, strangers(cur, at))
 	case "additional_property_not_allowed":
-		viol.Rule, viol.Expected, viol.Got = "additionalProperties", "no such property", "property "+quote(name)
-		known := names(at)
+		word, known := s.closing(w, v, r.path, name)
+		viol.Rule, viol.Expected, viol.Got = cmp.Or(word, "additionalProperties"), "no such property", "property "+quote(name)
 		viol.Nearest = wire.Nearest(name, known[:min(len(known), maxNear)])
 		if len(known) > 0 && len(known) <= 20 {
 			viol.Expected = "one of the properties " + strings.Join(quoted(known), ", ")
@@ -391,13 +558,23 @@ func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
 	case "const", "enum":
 		viol.Rule, viol.Expected = r.typ, "another value"
 		if !hidden {
-			viol.Expected, viol.Nearest = allowed(detail(r, "allowed"), cur)
+			what := cur
+			if named {
+				what = wire.StringOf(*r.text)
+			}
+			viol.Expected, viol.Nearest = allowed(detail(r, "allowed"), what)
 		}
 	case "number_any_of":
 		viol.Rule, viol.Expected = "anyOf", "one of the forms of anyOf"
 		viol.union(at, cur, "anyOf")
 	case "number_one_of":
 		viol.Rule, viol.Expected = "oneOf", "exactly one of the forms of oneOf"
+		if n := s.forms(w, at, cur); n > 1 {
+			if !hidden && !above {
+				viol.Expected += fmt.Sprintf(" (%d forms fit)", n)
+			}
+			break
+		}
 		viol.union(at, cur, "oneOf")
 	case "number_not":
 		viol.Rule, viol.Expected = "not", "what the schema does not exclude"
@@ -451,16 +628,16 @@ func (s *Schema) violation(w *walk, v wire.Value, r raw) Violation {
 	default:
 		viol.Rule, viol.Expected = r.typ, "another value"
 	}
-	if r.typ != "invalid_property_name" && r.text != nil && cur.Type() == wire.Object {
-		viol.Got = "name " + quote(*r.text) // propertyNames looks at a name
+	if named {
+		viol.Got = "name " + quote(*r.text)
 	}
 	if above { // the names of what is kept back are part of it
 		viol.Pointer, viol.Nearest = here, ""
-		if viol.Rule == "additionalProperties" {
+		if r.typ == "additional_property_not_allowed" {
 			viol.Expected = "no such property"
 		}
 		viol.Got = "<redacted>"
-	} else if hidden && viol.Rule != "required" && viol.Rule != "dependentRequired" && viol.Rule != "additionalProperties" {
+	} else if hidden && viol.Rule != "required" && viol.Rule != "dependentRequired" && r.typ != "additional_property_not_allowed" {
 		viol.Nearest, viol.Got = "", "<redacted>"
 	}
 	return viol
@@ -637,7 +814,9 @@ func choices(vals []wire.Value, v wire.Value) (expected, nearest string) {
 		}
 	}
 	if v.Type() == wire.String {
-		nearest = wire.Nearest(v.Text(), strs)
+		if nearest = wire.Nearest(v.Text(), strs); nearest == v.Text() {
+			nearest = "" // it is there, and wrong for another reason
+		}
 	}
 	switch n := len(vals); {
 	case n == 1:

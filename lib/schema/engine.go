@@ -24,7 +24,7 @@ type raw struct {
 	path    []string // names and indexes from the root
 	typ     string   // the engine's word for the rule
 	details map[string]any
-	text    *string // what it looked at, if a string: a name, where it stands at an object
+	text    *string // what it looked at, if a string: a name, where propertyNames looks at an object
 }
 
 // privateFormat keeps our checkers apart from the engine's own of the same
@@ -130,7 +130,8 @@ func (x xeipuuv) check(v any) []raw {
 	for _, e := range res.Errors() {
 		r := raw{typ: e.Type(), details: e.Details()}
 		r.path = split(e.Context().String(separator))
-		if text, ok := e.Value().(string); ok {
+		// A stranger property is told with its value, which nobody may see.
+		if text, ok := e.Value().(string); ok && r.typ != "additional_property_not_allowed" {
 			r.text = &text
 		}
 		raws = append(raws, r)

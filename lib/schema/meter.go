@@ -11,8 +11,8 @@ import (
 	"forge/lib/wire"
 )
 
-// The engine has no cancel and collects every error there is, about 1 kB each:
-// 4 MiB of wrong items are 2 GB. But it asks its one, global, table of texts
+// The engine has no cancel and collects every error there is, about 1 kB each
+// and the names on the way to it: 4 MiB of wrong items are 2 GB. But it asks its one, global, table of texts
 // for each error, so the table counts, and panics when the count is used up or
 // the deadline has passed; check turns that into a refusal. Since the table is
 // global, one value is checked at a time.
@@ -21,14 +21,18 @@ var metering struct {
 	now atomic.Pointer[meter]
 }
 
-// maxRaws is how many errors one Check may cost, those of alternatives that do
-// not fit included.
-const maxRaws = 200_000
+// maxRaws is how many bytes of errors one Check may cost, those of alternatives
+// that do not fit included; perRaw is what one takes beside its path.
+const (
+	maxRaws = 96 << 20
+	perRaw  = 1000
+)
 
 // A meter is what one Check may still cost.
 type meter struct {
 	left atomic.Int64 // errors of the engine
 	late atomic.Bool  // the deadline has passed
+	path int          // bytes of the longest path of the value
 }
 
 var (
@@ -50,23 +54,22 @@ func (m *meter) ask(e engine, v wire.Value) []raw {
 	metering.Lock()
 	defer metering.Unlock()
 	m.poll()
-	m.left.Store(maxRaws)
+	m.left.Store(int64(maxRaws / (perRaw + 2*m.path)))
 	metering.now.Store(m)
 	defer metering.now.Store(nil)
 	return e.check(x)
 }
 
-// attempt is ask for what can be done without: it tells nothing where that
-// fails.
-func (m *meter) attempt(e engine, v wire.Value) (raws []raw) {
+// attempt is ask for what can be done without: it says whether that was done.
+func (m *meter) attempt(e engine, v wire.Value) (raws []raw, done bool) {
 	defer func() {
 		if p := recover(); p == errDeadline {
 			panic(p)
 		} else if p != nil {
-			raws = nil
+			raws, done = nil, false
 		}
 	}()
-	return m.ask(e, v)
+	return m.ask(e, v), true
 }
 
 // texts is the engine's table of error texts, none of which is used.

@@ -582,7 +582,7 @@ func TestCheck(t *testing.T) {
 		},
 		{
 			`{"oneOf":[{"type":"integer"},{"minimum":2}]}`, `5`,
-			`input: want exactly one of the forms of oneOf, got number 5`,
+			`input: want exactly one of the forms of oneOf (2 forms fit), got number 5`,
 		},
 		{`{"not":{"const":0}}`, `-0.0`, `input: want what the schema does not exclude, got number -0.0`},
 		{`{"properties":{"a":false}}`, `{"a":1}`, `input: /a: want nothing here, got number 1`},

@@ -27,6 +27,9 @@ type walk struct {
 	m    *meter // of the Check that it is part of, or nil
 	sets map[string]*set
 	keys map[*node]map[string]bool // the canonical values of large enums that were asked for
+
+	sure  *walk // the same for the positions that surely look, once asked for
+	tries int   // how many oneOfs were tried form by form
 }
 
 // A set of positions that look at one place, and what they say together.
@@ -38,6 +41,7 @@ type set struct {
 	integer bool              // a position takes integers and no other numbers
 	numbers map[float64]*lits // of const and enum
 
+	guarded   int // whether a name that nothing describes is one to keep back: 1, -1; 0 until asked for
 	patterned bool
 	described map[string]bool // the names under properties; nil until asked for
 	names     map[string]*set // where names lead, as far as known
@@ -249,6 +253,60 @@ func (w *walk) members(t *set, name string) []*node {
 		}
 	}
 	return out
+}
+
+// stranger says whether nothing describes a name of an object, and its value
+// must not be shown: what a closed object does not know may be anything, and
+// what stands beside a secret may be that secret, misspelled.
+func (w *walk) stranger(t *set, name string) bool {
+	if w.describes(t.nodes, name) {
+		return false
+	}
+	if t.guarded == 0 {
+		t.guarded = -1
+		for _, n := range t.nodes {
+			closed := w.closes(n, "additionalProperties") || w.closes(n, "unevaluatedProperties")
+			for _, c := range n.props {
+				closed = closed || w.set([]*node{c}).hidden
+			}
+			if closed {
+				t.guarded = 1
+				break
+			}
+		}
+	}
+	return t.guarded > 0
+}
+
+// describes says whether one of the positions has a name under properties or a
+// pattern for it.
+func (w *walk) describes(nodes []*node, name string) bool {
+	for _, n := range nodes {
+		w.charge(4)
+		if n.props[name] != nil {
+			return true
+		}
+		for i := range n.kids["patternProperties"] {
+			w.charge(4 + (1+len(name))*n.sizes[i]/4)
+			if n.patterns[i].MatchString(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// closes says whether a keyword of a position lets nothing through.
+func (w *walk) closes(n *node, word string) bool {
+	for _, e := range n.kids[word] {
+		exact := &walk{left: w.left, m: w.m}
+		for _, c := range exact.closure([]*node{e.to}) {
+			if isFalse(c) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // item is the set that looks at item i of an array that t looks at.
