@@ -241,6 +241,12 @@ func TestFormats(t *testing.T) {
 			}
 		}
 	}
+	soon(t, "a long regex", time.Second, func() {
+		if !isRegex("^["+strings.Repeat(`\p{L}`, 12_000)+"]a{2000}$") || isRegex(strings.Repeat("a", 64<<10+1)) {
+			t.Error("a regex has at most 64 KiB")
+		}
+		isRegex(strings.Repeat(`[\p{L}\p{N}]`, 5_000))
+	})
 	for name := range left {
 		t.Errorf("nothing is held of %s", name)
 	}

@@ -454,6 +454,9 @@ func (d *document) identify(n *node) error {
 		case u.Fragment == "":
 			u.Fragment, u.RawFragment = "", ""
 			n.base, n.res = n.base.ResolveReference(u), n
+			if err := d.spend(n, word, 4*len(n.base.Path)); err != nil {
+				return err
+			}
 		case d.dialect <= draft7 && strings.HasPrefix(id.Text(), "#"):
 			if err := d.name(n, word, n.base.String()+"#"+u.Fragment); err != nil {
 				return err
@@ -563,6 +566,9 @@ func (d *document) lead(n *node, word string, r wire.Value) (*node, error) {
 	u, err := url.Parse(r.Text())
 	if err != nil {
 		return nil, d.refuse(n.at, word, `write "#/$defs/NAME"`, "%s is no reference", short(r))
+	}
+	if err := d.spend(n, word, len(n.base.Path)+len(u.Path)); err != nil {
+		return nil, err
 	}
 	full := n.base.ResolveReference(u)
 	frag := full.Fragment

@@ -61,6 +61,9 @@ func Lower(author wire.Value) (lowered wire.Value, err error) {
 	return lowered, nil
 }
 
+// perSchema is what lowering one costs, beside bytes.
+const perSchema = 100
+
 type lowerer struct {
 	doc   *document
 	def   map[*node]int
@@ -148,6 +151,9 @@ func (t *target) schema() wire.Value {
 func (l *lowerer) node(n *node) (wire.Value, error) {
 	if n.v.Type() == wire.Bool {
 		return n.v, nil
+	}
+	if err := l.doc.spend(n, "", perSchema); err != nil { // one that is referred to is lowered there too
+		return wire.Value{}, err
 	}
 	t := &target{}
 	if n.ref != nil {

@@ -432,10 +432,10 @@ func (t *translator) property(c rune) (set, why string) {
 	if table == nil {
 		return "", why
 	}
-	t.ranges += len(table.R16) + len(table.R32)
 	if t.lenient {
 		return `\d`, "" // any set will do
 	}
+	t.ranges += len(table.R16) + len(table.R32)
 	return set, ""
 }
 
