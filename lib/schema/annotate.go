@@ -303,8 +303,11 @@ func (d *document) placed() error {
 				continue
 			}
 			if hidden {
-				return d.refuse(n.at, "x-bind", "leave x-redact out: the path stands in the manifest of the run",
-					"a path that is bound cannot be kept back")
+				hint := "leave x-redact out: the path stands in the manifest of the run"
+				if d.within(n, "patternProperties", "additionalProperties") != "" {
+					hint += "; or let the patterns begin with other letters, as ^in_ and ^key_"
+				}
+				return d.refuse(n.at, "x-bind", hint, "a path that is bound cannot be kept back")
 			}
 			if first != nil {
 				if other, _ := first.get("x-bind"); other.Text() != mode.Text() {

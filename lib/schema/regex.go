@@ -379,7 +379,7 @@ func (t *translator) escaped(inClass bool) (set string, r rune, why string) {
 		}
 		return "", 0, `\` + string(c) + " means nothing in ECMA-262"
 	default:
-		if strings.IndexRune(`^$\.*+?()[]{}|/`, c) < 0 && (c != '-' || !inClass) {
+		if !strings.ContainsRune(`^$\.*+?()[]{}|/`, c) && (c != '-' || !inClass) {
 			t.plain = `\` + string(c)
 		}
 		return "", c, ""
