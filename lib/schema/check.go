@@ -78,6 +78,7 @@ func (s *Schema) check(v wire.Value, m *meter) (err error) {
 	if viol, bad := s.unfit(v, m); bad {
 		return s.failed([]Violation{viol}, 1)
 	}
+	m.ready()
 	raws := m.ask(s.engine, v)
 	if len(raws) == 0 {
 		return nil

@@ -25,7 +25,7 @@ var metering struct {
 // that do not fit included; perRaw is what one takes beside its path.
 const (
 	maxRaws = 96 << 20
-	perRaw  = 1000
+	perRaw  = 600
 )
 
 // A meter is what one Check may still cost.
@@ -48,13 +48,16 @@ func (m *meter) poll() {
 	}
 }
 
+// ready sets what all that is asked of the engine may cost, once the paths of
+// the value are known: three copies are made of each.
+func (m *meter) ready() { m.left.Store(int64(maxRaws / (perRaw + 3*m.path))) }
+
 // ask asks the engine, and panics if that costs too much.
 func (m *meter) ask(e engine, v wire.Value) []raw {
 	x := plain(v)
 	metering.Lock()
 	defer metering.Unlock()
 	m.poll()
-	m.left.Store(int64(maxRaws / (perRaw + 2*m.path)))
 	metering.now.Store(m)
 	defer metering.now.Store(nil)
 	return e.check(x)
