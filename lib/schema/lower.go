@@ -62,7 +62,7 @@ func Lower(author wire.Value) (lowered wire.Value, err error) {
 }
 
 // perSchema is what lowering one costs, beside bytes.
-const perSchema = 100
+const perSchema = 160
 
 type lowerer struct {
 	doc   *document
