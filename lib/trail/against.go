@@ -20,21 +20,25 @@ import (
 // storeFacts is what the store is held against: the definitions that were
 // recorded, and the runs with the hash of their manifests.
 type storeFacts struct {
-	Definitions map[string]definition `json:"definitions"` // by digest
-
+	now    definitions
+	past   definitions      // as they were after the record numbered until
+	until  uint64           // 0 where nobody asks
 	runs   map[runID]string // manifest_sha256 of forge.called
-	pruned bool             // those of before are gone
+	pruned bool             // the runs of before are gone
 }
 
-// definition is what the chain says last of one digest.
+// definitions is what the chain says of each digest.
+type definitions map[string]definition
+
 type definition struct {
-	Seq     uint64 `json:"seq"` // of its first record
+	Seq     uint64 `json:"seq"`  // of the first record of it
+	Last    uint64 `json:"last"` // of the last
 	Version int64  `json:"version"`
 	Lowered string `json:"lowered_sha256,omitempty"` // of the document that enforces its schema
 }
 
-func newStoreFacts() *storeFacts {
-	return &storeFacts{Definitions: map[string]definition{}, runs: map[runID]string{}}
+func newStoreFacts(until uint64) *storeFacts {
+	return &storeFacts{now: definitions{}, past: definitions{}, until: until, runs: map[runID]string{}}
 }
 
 func (s *storeFacts) see(ev Event, after []byte, l *chain.Line) {
@@ -43,8 +47,11 @@ func (s *storeFacts) see(ev Event, after []byte, l *chain.Line) {
 		digest, ok := memberOf(l.Payload, "digest")
 		d, has := detailsOf[definition](l.Payload)
 		if ok && has {
-			d.Seq = l.Seq
-			s.define(digest, d)
+			d.Seq, d.Last = l.Seq, l.Seq
+			s.now.add(digest, d)
+			if l.Seq <= s.until {
+				s.past.add(digest, d)
+			}
 		}
 	case Called:
 		run, ok := runOf(after)
@@ -60,41 +67,43 @@ func (s *storeFacts) see(ev Event, after []byte, l *chain.Line) {
 	}
 }
 
-// define takes over what a record says of a definition.
-func (s *storeFacts) define(digest string, d definition) {
-	old, known := s.Definitions[digest]
-	if known {
-		d.Seq = min(d.Seq, old.Seq)
-		d.Version = max(d.Version, old.Version)
+// add takes over what a record says of a definition, or what was kept of some:
+// of two, the later one counts.
+func (ds definitions) add(digest string, d definition) {
+	if old, known := ds[digest]; known {
+		newest := d
+		if old.Last > d.Last {
+			newest = old
+		}
+		d = definition{min(d.Seq, old.Seq), newest.Last, max(d.Version, old.Version), newest.Lowered}
 		if d.Lowered == "" {
 			d.Lowered = old.Lowered
 		}
 	}
-	s.Definitions[digest] = d
+	ds[digest] = d
+}
+
+func (ds definitions) join(more definitions) {
+	for digest, d := range more {
+		ds.add(digest, d)
+	}
 }
 
 func (s *storeFacts) join(t *storeFacts) {
 	if t.pruned {
 		clear(s.runs)
 	}
-	for digest, d := range t.Definitions {
-		s.define(digest, d)
-	}
+	s.now.join(t.now)
+	s.past.join(t.past)
 	for run, sum := range t.runs {
 		s.runs[run] = sum
 	}
 }
 
-// before is what Prune keeps of the definitions that were recorded up to seq.
-func (s *storeFacts) before(seq uint64) ([]byte, error) {
-	kept := newStoreFacts()
-	for digest, d := range s.Definitions {
-		if d.Seq <= seq {
-			kept.Definitions[digest] = d
-		}
-	}
-	b, err := wire.Encode(kept)
-	return append(b, '\n'), err
+// kept is the text of the file that Prune leaves for the definitions of the
+// records that go.
+type kept struct {
+	Definitions definitions `json:"definitions"`
 }
 
 // memberOf reads a string member of a payload by its fixed form; our own members
@@ -148,11 +157,12 @@ func (r *Report) pruned(st *store.Store, w *walker) error {
 			r.unstored(path, "not the file that audit.pruned names")
 			return nil
 		}
-		kept := newStoreFacts()
-		if err := json.Unmarshal(b, kept); err != nil {
+		var k kept
+		if err := json.Unmarshal(b, &k); err != nil {
 			return fail.New(fail.IOError, "", "%s: %w", path, err)
 		}
-		r.stored.join(kept)
+		r.stored.now.join(k.Definitions)
+		r.stored.past.join(k.Definitions)
 	}
 	return nil
 }
@@ -196,7 +206,7 @@ func (r *Report) ledger(st *store.Store, es []entry) {
 	there := map[string]bool{}
 	for _, e := range es {
 		there[e.digest] = true
-		want, known := r.stored.Definitions[e.digest]
+		want, known := r.stored.now[e.digest]
 		switch {
 		case !known:
 			r.unstored(e.path, "the chain has no record of this definition")
@@ -211,7 +221,7 @@ func (r *Report) ledger(st *store.Store, es []entry) {
 		}
 		return
 	}
-	for _, digest := range slices.Sorted(maps.Keys(r.stored.Definitions)) {
+	for _, digest := range slices.Sorted(maps.Keys(r.stored.now)) {
 		if !there[digest] {
 			r.warn("%s: not there, and the definition was recorded; it does not run", st.Ledger(digest))
 		}

@@ -374,8 +374,16 @@ func TestPruneStopped(t *testing.T) {
 			t.Errorf("stopped with %d to 4 left, held against the store: %s", left, got)
 		}
 		define(t, st, tr, 2)
+		before, err := os.ReadFile(st.PrunedFile(5))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := Prune(context.Background(), tr, 5, all()); err != nil {
 			t.Fatalf("again: %v", err)
+		}
+		// Or, stopped again before its record, it would be one that no record names.
+		if after, err := os.ReadFile(st.PrunedFile(5)); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("what was kept is another now: %s, %v", after, err)
 		}
 		if got := judged(t, st, stored); !strings.HasPrefix(got, "0 ok") {
 			t.Errorf("pruned again, held against the store: %s", got)
@@ -389,7 +397,7 @@ func TestPruneStopped(t *testing.T) {
 // define records a definition and writes its ledger entry, as forge does.
 func define(t *testing.T, st *store.Store, tr *Trail, version int) {
 	t.Helper()
-	const lowered = `{"type":"object"}`
+	lowered := fmt.Sprintf(`{"minProperties":%d}`, version) // as after a new schema.Lowering
 	digest := strings.Repeat("d", 64)
 	add(t, tr, Record{Event: Created, Tool: "t", Digest: digest, Details: map[string]any{"version": version, "lowered_sha256": wire.Sum([]byte(lowered))}})
 	text := fmt.Sprintf(`{"version":%d,"lowered":%s}`, version, lowered)

@@ -18,7 +18,7 @@ import (
 
 // Pruned is what audit.pruned says: segments before First are gone, and the last
 // line of them had that number and sha. Digests is the hash of the file that
-// keeps what they recorded of definitions, see Stored.
+// keeps what they recorded of definitions.
 type Pruned struct {
 	First   int    `json:"first"`
 	Seq     uint64 `json:"seq"`
@@ -42,16 +42,6 @@ func Prune(ctx context.Context, t *Trail, first int, notes Notes) (*Pruned, erro
 	if first <= numbers[0] || first > numbers[len(numbers)-1] {
 		return nil, fail.New(fail.NotFound, "ls "+t.st.Audit(), "there is no segment before %d to prune, or it is not closed", first)
 	}
-	r, err := Verify(t.st, Options{Notes: notes.Trusted, Store: true})
-	if err == nil && notes.Broken != "" {
-		err = fail.New(fail.Tampered, "forge-audit verify", "a checkpoint was altered: %s", notes.Broken)
-	}
-	if err == nil {
-		err = r.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
 	f, size, err := openSegment(t.st, first-1)
 	if err != nil {
 		return nil, err
@@ -61,6 +51,16 @@ func Prune(ctx context.Context, t *Trail, first int, notes Notes) (*Pruned, erro
 	if !ok {
 		return nil, errDamaged()
 	}
+	r, err := Verify(t.st, Options{Notes: notes.Trusted, Store: true, until: l.Seq})
+	if err == nil && notes.Broken != "" {
+		err = fail.New(fail.Tampered, "forge-audit verify", "a checkpoint was altered: %s", notes.Broken)
+	}
+	if err == nil {
+		err = r.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
 	p := &Pruned{First: first, Seq: l.Seq, Sha: l.Sha.String()}
 	if !slices.ContainsFunc(notes.Trusted, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha }) {
 		return nil, fail.New(fail.TrustMissing, "forge-audit checkpoint signs the end of each closed segment",
@@ -69,12 +69,14 @@ func Prune(ctx context.Context, t *Trail, first int, notes Notes) (*Pruned, erro
 	if err := removable(t.st.Segment(numbers[0])); err != nil {
 		return nil, err
 	}
-	kept, err := r.stored.before(p.Seq)
+	// The same text each time: a prune that is done again fits the record of the
+	// first, too.
+	text, err := wire.Encode(kept{r.stored.past})
 	if err != nil {
 		return nil, err
 	}
-	p.Digests = wire.Sum(kept)
-	if err := t.st.WriteFile(t.st.PrunedFile(first), kept, store.Synced); err != nil {
+	p.Digests = wire.Sum(text)
+	if err := t.st.WriteFile(t.st.PrunedFile(first), text, store.Synced); err != nil {
 		return nil, err
 	}
 	if _, err := t.Append(ctx, Record{Event: PrunedEvent, Details: p}); err != nil {

@@ -92,6 +92,8 @@ type Options struct {
 
 	// AllNotes, when set, returns more of Notes, for a walk over the whole.
 	AllNotes func() ([]chain.Signed, error)
+
+	until uint64 // with Store: note what was defined up to that record, for Prune
 }
 
 // Verify walks the chain of st. Errors mean that nothing could be told:
@@ -212,7 +214,7 @@ func newReport() *Report {
 const clockSlack = 5 * time.Minute
 
 func newWalker(st *store.Store, o Options, total int64) *walker {
-	w := &walker{st: st, workers: workersFor(o.Workers), want: map[uint64]string{}, store: o.Store}
+	w := &walker{st: st, workers: workersFor(o.Workers), want: map[uint64]string{}, store: o.Store, until: o.until}
 	copy(w.latest[:], st.Now().Add(clockSlack).UTC().Format(TimeForm))
 	w.facts = w.newFacts()
 	if o.Strict {

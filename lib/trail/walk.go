@@ -34,6 +34,7 @@ type walker struct {
 	want     map[uint64]string // sha that checkpoints name, by seq
 	latest   stamp             // a later time is ahead of the clock
 	store    bool              // note what the store is held against
+	until    uint64            // and what it was after that record
 
 	freeMu sync.Mutex
 	free   [][]byte // chunks to be used again
@@ -388,7 +389,7 @@ func (w *walker) checks(f *facts) chain.Checks {
 func (w *walker) newFacts() *facts {
 	f := &facts{open: map[runID]begin{}}
 	if w.store {
-		f.store = newStoreFacts()
+		f.store = newStoreFacts(w.until)
 	}
 	return f
 }
