@@ -63,7 +63,7 @@ func TestNestedBinds(t *testing.T) {
 func TestPrepareBind(t *testing.T) {
 	dir := t.TempDir()
 	store := dir + "/store"
-	work := dir + "/work"
+	work := dir + "/project"
 	write(t, store+"/secrets.json", "{}")
 	write(t, work+"/file", "x")
 	write(t, work+"/--bind", "x")
@@ -95,7 +95,7 @@ func TestPrepareBind(t *testing.T) {
 		{"file", "ro", "", ""},
 		{"./file", "rw", "", ""},
 		{"sub//deep/./file", "ro", "", ""},
-		{"../work/file", "ro", "", ""},
+		{"../project/file", "ro", "", ""},
 		{"sub/", "rw", "", ""},
 		{".", "rw", "", ""},
 		{work + "/file", "ro", "", ""},
