@@ -12,6 +12,7 @@ import (
 	"forge/lib/chain"
 	"forge/lib/cmdline"
 	"forge/lib/fail"
+	"forge/lib/store"
 	"forge/lib/trail"
 	"forge/lib/wire"
 )
@@ -125,7 +126,7 @@ func show(ctx context.Context, c *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if err := cmdline.OK(map[string]any{"record": v, "segment": trail.SegmentName(at.Segment), "line": at.Line, "offset": at.Offset}, struct{}{}); err != nil {
+		if err := cmdline.OK(map[string]any{"record": v, "segment": store.SegmentName(at.Segment), "line": at.Line, "offset": at.Offset}, struct{}{}); err != nil {
 			return err
 		}
 		return errFound

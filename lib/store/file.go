@@ -235,7 +235,7 @@ func (s *Store) Lock(ctx context.Context, path string, wait time.Duration) (unlo
 // flock waits in the kernel's queue, so that nobody starves; a waiter that gave
 // up releases the lock as soon as it is handed it.
 func flock(ctx context.Context, f *os.File, wait time.Duration) error {
-	err := retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	err := Retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if err == nil {
 		return nil
 	}
@@ -246,7 +246,7 @@ func flock(ctx context.Context, f *os.File, wait time.Duration) error {
 	var state atomic.Int32 // 0 waiting, 1 taken, 2 given up
 	done := make(chan error, 1)
 	go func() {
-		err := retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) })
+		err := Retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX) })
 		if !state.CompareAndSwap(0, 1) {
 			f.Close()
 			return
@@ -275,7 +275,8 @@ func flock(ctx context.Context, f *os.File, wait time.Duration) error {
 		With("retry_after_s", 1)
 }
 
-func retry(f func() error) error {
+// Retry calls f until no signal interrupts it: Go's own, which preempt, do.
+func Retry(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err

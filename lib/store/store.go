@@ -93,10 +93,11 @@ func ioError(err error) error {
 // Audit is the directory of the chain.
 func (s *Store) Audit() string { return filepath.Join(s.Root, "audit") }
 
-// Segment is the file of the chain's nth segment, n from 1.
-func (s *Store) Segment(n int) string {
-	return filepath.Join(s.Audit(), fmt.Sprintf("audit-%06d.jsonl", n))
-}
+// SegmentName is the name of the file of the chain's nth segment, n from 1.
+func SegmentName(n int) string { return fmt.Sprintf("audit-%06d.jsonl", n) }
+
+// Segment is that file.
+func (s *Store) Segment(n int) string { return filepath.Join(s.Audit(), SegmentName(n)) }
 
 // NextSegment is where segment n stands until the one before it has ended.
 func (s *Store) NextSegment(n int) string { return s.Segment(n) + ".tmp" }
@@ -114,7 +115,7 @@ func (s *Store) Segments() (numbers []int, err error) {
 	}
 	for _, e := range entries {
 		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "audit-"), ".jsonl")
-		if n, err := strconv.Atoi(digits); err == nil && n > 0 && e.Name() == filepath.Base(s.Segment(n)) {
+		if n, err := strconv.Atoi(digits); err == nil && n > 0 && e.Name() == SegmentName(n) {
 			numbers = append(numbers, n)
 		}
 	}

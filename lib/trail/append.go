@@ -112,18 +112,11 @@ func (t *Trail) write(ctx context.Context, recs []Record) (*os.File, uint64, err
 	return s.f, s.head.seq, nil
 }
 
-// extend writes records, and the one that names a torn line before them, in one
-// write.
+// extend writes records, in one write.
 func (s *segment) extend(t *Trail, recs []Record) error {
-	if s.head.torn != nil {
-		recs = append([]Record{{Event: TornEvent, Details: s.head.torn}}, recs...)
-	}
-	out, h, err := t.lines(s.head, recs)
+	out, h, err := s.text(t, recs)
 	if err != nil || len(out) == 0 {
 		return err
-	}
-	if s.head.torn != nil {
-		out = append([]byte("\n"), out...)
 	}
 	// Ends of calls that run may use what was reserved; nothing else begins
 	// when no more can be.
@@ -135,6 +128,17 @@ func (s *segment) extend(t *Trail, recs []Record) error {
 	}
 	s.head, s.size = h, s.size+int64(len(out))
 	return nil
+}
+
+// text is what a segment gets for records, and the head after them: where a line
+// was torn, first the newline that ends it and the record that names it.
+func (s *segment) text(t *Trail, recs []Record) ([]byte, head, error) {
+	if s.head.torn == nil {
+		return t.lines(s.head, recs)
+	}
+	recs = append([]Record{{Event: TornEvent, Details: s.head.torn}}, recs...)
+	out, after, err := t.lines(s.head, recs)
+	return append([]byte("\n"), out...), after, err
 }
 
 // lines returns the lines of records that follow a head, and the head after
@@ -172,7 +176,7 @@ func noSpace(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(e
 // kernel may have dropped the pages: what is on the disk is not known, and a
 // second sync would lie. So nothing is appended from then on, see Recover.
 func (t *Trail) sync(f *os.File) error {
-	err := retry(func() error { return unix.Fdatasync(int(f.Fd())) })
+	err := store.Retry(func() error { return unix.Fdatasync(int(f.Fd())) })
 	if err == nil {
 		return nil
 	}
@@ -207,19 +211,11 @@ func (s *segment) reserve(n int64) error {
 	if s.blocks*512 >= end+reserveLeast {
 		return nil
 	}
-	err := retry(func() error { return unix.Fallocate(int(s.f.Fd()), unix.FALLOC_FL_KEEP_SIZE, s.size, n+reserveAhead) })
+	err := store.Retry(func() error { return unix.Fallocate(int(s.f.Fd()), unix.FALLOC_FL_KEEP_SIZE, s.size, n+reserveAhead) })
 	if noSpace(err) {
 		return fail.New(fail.AuditUnavailable, "free space on the file system of "+filepath.Dir(s.f.Name()), "reserve space for the trail: %w", err)
 	}
 	return nil
-}
-
-func retry(f func() error) error {
-	for {
-		if err := f(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }
 
 // TimeForm is that of a record's ts: its texts sort as its times do.

@@ -13,7 +13,6 @@
 package trail
 
 import (
-	"encoding/json"
 	"strings"
 
 	"forge/lib/chain"
@@ -26,7 +25,7 @@ type Event string
 // Severity ranks events: info, notice, warning, critical.
 type Severity string
 
-// The events that this code appends.
+// The events of this package, and of tools.
 const (
 	Genesis         Event = "audit.genesis"
 	TornEvent       Event = "audit.torn"
@@ -175,10 +174,7 @@ func TornOf(payload []byte) (chain.Torn, bool) {
 	if !hasEvent(payload, TornEvent) {
 		return chain.Torn{}, false
 	}
-	var p struct {
-		Details chain.Torn `json:"details"`
-	}
-	return p.Details, json.Unmarshal(payload, &p) == nil
+	return detailsOf[chain.Torn](payload)
 }
 
 // RefusalOf returns the event that records a refusal of that kind.

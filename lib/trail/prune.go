@@ -64,7 +64,7 @@ func Prune(ctx context.Context, t *Trail, first int, notes Notes) (*Pruned, erro
 	p := &Pruned{First: first, Seq: l.Seq, Sha: l.Sha.String()}
 	if !slices.ContainsFunc(notes.Trusted, func(n chain.Signed) bool { return n.Seq == p.Seq && n.Sha == p.Sha }) {
 		return nil, fail.New(fail.TrustMissing, "forge-audit checkpoint signs the end of each closed segment",
-			"no trusted checkpoint stands at the end of %s (seq %d)", SegmentName(first-1), p.Seq)
+			"no trusted checkpoint stands at the end of %s (seq %d)", store.SegmentName(first-1), p.Seq)
 	}
 	if err := removable(t.st.Segment(numbers[0])); err != nil {
 		return nil, err

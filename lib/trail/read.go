@@ -74,7 +74,7 @@ func Walk(ctx context.Context, st *store.Store, follow bool, visit func(payload 
 		return err
 	}
 	if bad := r.v.End(); bad != nil && bad.Reason != chain.TornTail {
-		return tampered(fmt.Sprintf("%s:%d", SegmentName(bad.At.Segment), bad.At.Line), bad.Reason, bad.Text)
+		return tampered(fmt.Sprintf("%s:%d", store.SegmentName(bad.At.Segment), bad.At.Line), bad.Reason, bad.Text)
 	}
 	return r.lost
 }
@@ -140,7 +140,7 @@ func (r *reader) accept(payload []byte) {
 
 // removed is the error for a segment that was there a moment ago.
 func (r *reader) removed() error {
-	return fail.New(fail.IOError, "try again; forge-audit verify says whether it was pruned", "%s was removed while the trail was read", SegmentName(r.n))
+	return fail.New(fail.IOError, "try again; forge-audit verify says whether it was pruned", "%s was removed while the trail was read", store.SegmentName(r.n))
 }
 
 // gap is the error where the next segment is not the one that follows.
@@ -148,7 +148,7 @@ func (r *reader) gap() error {
 	if !slices.Contains(r.listed, r.n) {
 		return r.removed() // with those behind it, as prune does
 	}
-	return tampered(SegmentName(r.n+1), chain.Missing, "the segment is not there, and "+SegmentName(r.next)+" is")
+	return tampered(store.SegmentName(r.n+1), chain.Missing, "the segment is not there, and "+store.SegmentName(r.next)+" is")
 }
 
 // Read gives whole lines as long as more may come, and then the rest; nothing
@@ -215,7 +215,7 @@ func (r *reader) extend() (grown bool, err error) {
 // cut ends the reading of a segment that has become shorter.
 func (r *reader) cut() {
 	r.to, r.last, r.next = r.at, true, 0
-	r.lost = tampered(SegmentName(r.n), chain.Truncated, "its end was cut off while it was read")
+	r.lost = tampered(store.SegmentName(r.n), chain.Truncated, "its end was cut off while it was read")
 }
 
 // settle decides at the end of what there is: whether the segment has ended, or
@@ -280,11 +280,11 @@ func (r *reader) finish() error {
 func (r *reader) wrong() error {
 	for _, p := range r.v.Whole {
 		if !slices.Contains(r.accepted, p) {
-			return tampered(fmt.Sprintf("%s:%d", SegmentName(p.Segment), p.Line), chain.Frame,
+			return tampered(fmt.Sprintf("%s:%d", store.SegmentName(p.Segment), p.Line), chain.Frame,
 				"lines that a record names as torn, and no operator accepted (audit.recovered)")
 		}
 	}
-	name := SegmentName(r.n)
+	name := store.SegmentName(r.n)
 	own, err := r.f.Stat()
 	if err != nil {
 		return fail.New(fail.IOError, "", "%s: %w", name, err)
@@ -303,7 +303,7 @@ func (r *reader) wrong() error {
 	}
 	_, err = os.Lstat(r.st.NextSegment(r.n + 1))
 	if errors.Is(err, fs.ErrNotExist) {
-		return tampered(SegmentName(r.n+1), chain.Truncated, "the segment that audit.rotate names is gone")
+		return tampered(store.SegmentName(r.n+1), chain.Truncated, "the segment that audit.rotate names is gone")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"forge/lib/chain"
 	"forge/lib/fail"
+	"forge/lib/store"
 )
 
 // Damage is what audit.recovered says of bytes that an operator accepted: where
@@ -107,7 +108,7 @@ func (t *Trail) openDamaged(n int, accept bool) (*segment, *Damage, error) {
 	if end == 0 || len(rest) == 0 || len(rest) > chain.MaxTorn {
 		s.f.Close()
 		return nil, nil, fail.New(fail.AuditUnavailable, "move "+t.st.Audit()+" and the ledger away and begin anew, or restore a backup",
-			"no line in the last megabyte of %s stands", SegmentName(n))
+			"no line in the last megabyte of %s stands", store.SegmentName(n))
 	}
 	torn := tornAt(from+int64(end), rest)
 	s.head = head{seq: last.Seq, sha: last.Sha, torn: torn}

@@ -5,13 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -92,22 +90,16 @@ func (t *Trail) openAny(n int) (*segment, error) {
 // last of the old one but that. s is closed where there is a next one.
 func (t *Trail) rotate(s *segment, more ...Record) (*segment, error) {
 	next := s.n + 1
-	end := append(more, Record{Event: RotateEvent, Details: map[string]any{"next": filepath.Base(t.st.Segment(next))}})
-	if s.head.torn != nil {
-		end = append([]Record{{Event: TornEvent, Details: s.head.torn}}, end...)
-	}
-	out, h, err := t.lines(s.head, end)
+	end := append(more, Record{Event: RotateEvent, Details: map[string]any{"next": store.SegmentName(next)}})
+	out, h, err := s.text(t, end)
 	if err != nil {
 		return nil, err
-	}
-	if s.head.torn != nil {
-		out = append([]byte("\n"), out...)
 	}
 	first, _, err := t.lines(h, []Record{{Event: SegmentEvent, Details: map[string]any{"segment": next}}})
 	if err != nil {
 		return nil, err
 	}
-	if err := t.whole(s.f, t.st.WriteFile(t.st.NextSegment(next), first, store.Synced)); err != nil {
+	if err := t.placed(s.f, t.st.WriteFile(t.st.NextSegment(next), first, store.Synced)); err != nil {
 		return nil, err
 	}
 	if err := s.append(out); err != nil {
@@ -383,7 +375,7 @@ func (t *Trail) genesis() error {
 	err = t.st.CreateFile(t.st.Segment(1), line, store.Synced)
 	if f, _, openErr := openSegment(t.st, 1); openErr == nil {
 		defer f.Close()
-		err = t.whole(f, err)
+		err = t.placed(f, err)
 	}
 	if err != nil {
 		return err
@@ -391,9 +383,9 @@ func (t *Trail) genesis() error {
 	return t.identify()
 }
 
-// whole marks the chain where a file was written and its directory not synced; f
-// is the segment that there is.
-func (t *Trail) whole(f *os.File, err error) error {
+// placed marks the chain where a file got its name and the directory was not
+// synced; f is the segment that there is.
+func (t *Trail) placed(f *os.File, err error) error {
 	if errors.Is(err, store.ErrUnsynced) {
 		return t.unsynced(f, err)
 	}
@@ -426,11 +418,8 @@ func (t *Trail) identify() error {
 
 // logID reads the chain's id from an audit.genesis payload.
 func logID(payload []byte) (string, bool) {
-	var p struct {
-		Details struct {
-			Log string `json:"log"`
-		} `json:"details"`
-	}
-	ok := hasEvent(payload, Genesis) && json.Unmarshal(payload, &p) == nil && p.Details.Log != ""
-	return p.Details.Log, ok
+	d, ok := detailsOf[struct {
+		Log string `json:"log"`
+	}](payload)
+	return d.Log, ok && hasEvent(payload, Genesis) && d.Log != ""
 }

@@ -329,13 +329,13 @@ func before(a, b chain.Place) bool {
 func seam(st *store.Store, log *logFiles, i int) string {
 	a, b := log.numbers[i-1], log.numbers[i]
 	if b != a+1 {
-		return fmt.Sprintf("%s is not there", SegmentName(a+1))
+		return fmt.Sprintf("%s is not there", store.SegmentName(a+1))
 	}
 	end, ok := lineBefore(st, a, log.sizes[i-1])
 	d, has := detailsOf[struct {
 		Next string `json:"next"`
 	}](end.Payload)
-	if !ok || !has || !hasEvent(end.Payload, RotateEvent) || d.Next != SegmentName(b) {
+	if !ok || !has || !hasEvent(end.Payload, RotateEvent) || d.Next != store.SegmentName(b) {
 		return "the segment before it does not end in an audit.rotate that names it"
 	}
 	begin, err := firstLine(st, b)
@@ -418,9 +418,9 @@ func (r *Report) fill(w *walker, log *logFiles, bad *chain.Finding) {
 	r.Entries, r.Bytes = w.entries, w.bytes
 	place := func(p chain.Place) string {
 		if p.Segment == w.from.Segment && w.from.Offset > 0 { // lines were counted from there
-			return fmt.Sprintf("%s, byte %d", SegmentName(p.Segment), p.Offset)
+			return fmt.Sprintf("%s, byte %d", store.SegmentName(p.Segment), p.Offset)
 		}
-		return fmt.Sprintf("%s:%d", SegmentName(p.Segment), p.Line)
+		return fmt.Sprintf("%s:%d", store.SegmentName(p.Segment), p.Line)
 	}
 	accepted := func(p chain.Place) bool {
 		return slices.ContainsFunc(w.facts.damage, func(d Damage) bool { return d.Segment == p.Segment && d.At == p.Offset })
@@ -438,11 +438,11 @@ func (r *Report) fill(w *walker, log *logFiles, bad *chain.Finding) {
 		}
 		r.warn("%s %s", place(p), how)
 	}
-	if n := w.facts.backs - len(w.facts.back); n > 0 {
-		defer r.warn("clock_back: and %d more", n)
-	}
 	for _, p := range w.facts.back {
 		r.warn("clock_back: %s (seq %d) is earlier than the line before", place(p), p.Seq)
+	}
+	if n := w.facts.backs - len(w.facts.back); n > 0 {
+		r.warn("clock_back: and %d more", n)
 	}
 	if p := w.facts.ahead; p != (chain.Place{}) {
 		r.warn("clock_ahead: %s (seq %d) is later than now by more than %s", place(p), p.Seq, clockSlack)
@@ -483,9 +483,6 @@ func (r *Report) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// SegmentName is the name of the file of segment n.
-func SegmentName(n int) string { return fmt.Sprintf("audit-%06d.jsonl", n) }
-
 // bad makes f the finding; nil leaves the report as it is.
 func (r *Report) bad(f *chain.Finding) {
 	if f == nil {
@@ -495,7 +492,7 @@ func (r *Report) bad(f *chain.Finding) {
 	if f.Reason == chain.TornTail || f.Reason == chain.RotationIncomplete {
 		r.Verdict = Attention
 	}
-	name := SegmentName(f.At.Segment)
+	name := store.SegmentName(f.At.Segment)
 	r.FirstBad = &Bad{name, f.At.Line, f.At.Offset, f.At.Seq, f.Expected, f.Got}
 	reason := string(f.Reason)
 	if f.Missing > 0 {
@@ -677,7 +674,7 @@ func (r *Report) headless(w *walker, log *logFiles, notes []chain.Signed) {
 			r.warn("no trusted checkpoint vouches for what was pruned, up to seq %d", p.Seq)
 		}
 		if !whole {
-			r.warn("segments before %s were to be pruned and are still there: forge-audit prune %d", SegmentName(p.First), p.First)
+			r.warn("segments before %s were to be pruned and are still there: forge-audit prune %d", store.SegmentName(p.First), p.First)
 		}
 		return
 	}
@@ -705,7 +702,7 @@ func (r *Report) Err() error {
 		case r.Reason == Failed:
 			hint = "forge-audit recover"
 		case r.Reason == chain.Identity && r.headGone:
-			hint = "write the log of a checkpoint into it: sed -n 's/^log //p' audit/checkpoints/NOTE > audit/id"
+			hint = "write the log of a checkpoint into it: cd " + r.dir + " && sed -n 's/^log //p' checkpoints/NOTE > id"
 		}
 		return fail.New(fail.Attention, hint, "%s", r.Text)
 	}
