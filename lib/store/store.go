@@ -105,7 +105,10 @@ func (s *Store) NextSegment(n int) string { return s.Segment(n) + ".tmp" }
 // Segments lists the numbers of the chain's segments, rising. There is no
 // directory to a store that never recorded anything: then the error is
 // fs.ErrNotExist.
-func (s *Store) Segments() (numbers []int, err error) {
+func (s *Store) Segments() ([]int, error) { return s.numbers(SegmentName) }
+
+// numbers lists those of the files of the chain's directory that have such names.
+func (s *Store) numbers(name func(int) string) (numbers []int, err error) {
 	entries, err := os.ReadDir(s.Audit())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -114,8 +117,8 @@ func (s *Store) Segments() (numbers []int, err error) {
 		return nil, ioError(err)
 	}
 	for _, e := range entries {
-		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "audit-"), ".jsonl")
-		if n, err := strconv.Atoi(digits); err == nil && n > 0 && e.Name() == SegmentName(n) {
+		digits := strings.TrimFunc(e.Name(), func(r rune) bool { return r < '0' || r > '9' })
+		if n, err := strconv.Atoi(digits); err == nil && n > 0 && e.Name() == name(n) {
 			numbers = append(numbers, n)
 		}
 	}
@@ -154,10 +157,13 @@ func List(dir, suffix string) ([]string, error) {
 // AuditFile is a file of the chain's directory: id, lock, FAILED.
 func (s *Store) AuditFile(name string) string { return filepath.Join(s.Audit(), name) }
 
+func prunedName(n int) string { return fmt.Sprintf("pruned-%06d.json", n) }
+
 // PrunedFile keeps what the segments before n recorded of definitions.
-func (s *Store) PrunedFile(n int) string {
-	return filepath.Join(s.Audit(), fmt.Sprintf("pruned-%06d.json", n))
-}
+func (s *Store) PrunedFile(n int) string { return filepath.Join(s.Audit(), prunedName(n)) }
+
+// PrunedFiles lists the numbers of those there are, rising.
+func (s *Store) PrunedFiles() ([]int, error) { return s.numbers(prunedName) }
 
 // Checkpoints is the directory of the signed notes about the chain.
 func (s *Store) Checkpoints() string { return filepath.Join(s.Audit(), "checkpoints") }

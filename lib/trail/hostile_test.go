@@ -378,8 +378,12 @@ func TestPruneStopped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		os.WriteFile(st.PrunedFile(3), before, 0o600) // of another that was stopped
 		if _, err := Prune(context.Background(), tr, 5, all()); err != nil {
 			t.Fatalf("again: %v", err)
+		}
+		if n, err := st.PrunedFiles(); fmt.Sprint(n) != "[5]" {
+			t.Errorf("kept of %v, %v", n, err)
 		}
 		// Or, stopped again before its record, it would be one that no record names.
 		if after, err := os.ReadFile(st.PrunedFile(5)); err != nil || !bytes.Equal(before, after) {

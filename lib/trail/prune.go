@@ -105,7 +105,16 @@ func (t *Trail) remove(ctx context.Context, numbers []int, p *Pruned) error {
 	var paths []string
 	for _, n := range numbers {
 		if n < p.First {
-			paths = append(paths, t.st.Segment(n), t.st.PrunedFile(n))
+			paths = append(paths, t.st.Segment(n))
+		}
+	}
+	kept, err := t.st.PrunedFiles()
+	if err != nil {
+		return err
+	}
+	for _, n := range kept { // after the segments: until these are gone it counts
+		if n < p.First {
+			paths = append(paths, t.st.PrunedFile(n))
 		}
 	}
 	notes, err := store.List(t.st.Checkpoints(), ".note")
