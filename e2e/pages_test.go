@@ -442,7 +442,7 @@ func TestPagesLimits(t *testing.T) {
 // verdict ends with.
 func TestPagesVerdicts(t *testing.T) {
 	want := map[string]bool{}
-	for _, path := range []string{"../lib/chain/chain.go", "../lib/trail/verify.go"} {
+	for _, path := range []string{"../lib/chain/chain.go", "../lib/trail/report.go"} {
 		source, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
