@@ -102,7 +102,9 @@ func (f *facts) see(l *chain.Line, at chain.Place, want map[uint64]string, lates
 	if f.first == (stamp{}) {
 		f.first, f.firstAt, f.firstEv = ts, at, Event(ev)
 	}
-	f.after(Event(ev), at)
+	if f.last != "" { // else nothing to ask, and no text to make of ev
+		f.after(Event(ev), at)
+	}
 	f.lastTS, f.last = ts, ""
 	switch Event(ev) {
 	case CallBegin:
