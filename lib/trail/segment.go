@@ -394,20 +394,9 @@ func (t *Trail) placed(f *os.File, err error) error {
 
 // identify writes the chain's id from its first line.
 func (t *Trail) identify() error {
-	f, _, err := openSegment(t.st, 1)
+	l, err := firstLine(t.st, 1)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	buf := make([]byte, 4<<10)
-	n, err := f.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	line, _, _ := bytes.Cut(buf[:n], []byte("\n"))
-	l, reason := chain.Parse(append(line, '\n'))
-	if reason != "" {
-		return errDamaged()
 	}
 	id, ok := logID(l.Payload)
 	if !ok {

@@ -101,14 +101,19 @@ func lineBefore(st *store.Store, segment int, end int64) (chain.Line, bool) {
 		return chain.Line{}, false
 	}
 	defer f.Close()
-	from := max(0, end-chain.MaxLine)
-	buf := make([]byte, end-from)
-	if _, err := f.ReadAt(buf, from); err != nil || len(buf) == 0 {
-		return chain.Line{}, false
+	for _, span := range spans {
+		from := max(0, end-span)
+		buf := make([]byte, end-from)
+		if _, err := f.ReadAt(buf, from); err != nil || len(buf) == 0 {
+			return chain.Line{}, false
+		}
+		start := bytes.LastIndexByte(buf[:len(buf)-1], '\n') + 1
+		if start > 0 || from == 0 {
+			l, reason := chain.Parse(buf[start:])
+			return l, reason == ""
+		}
 	}
-	start := bytes.LastIndexByte(buf[:len(buf)-1], '\n') + 1
-	l, reason := chain.Parse(buf[start:])
-	return l, reason == ""
+	return chain.Line{}, false
 }
 
 // sample verifies one stretch of what the checkpoint covers, another one every

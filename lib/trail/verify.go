@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -326,14 +326,21 @@ func firstLine(st *store.Store, n int) (chain.Line, error) {
 		return chain.Line{}, err
 	}
 	defer f.Close()
-	buf := make([]byte, min(size, chain.MaxLine))
-	if _, err := f.ReadAt(buf, 0); err != nil {
-		return chain.Line{}, fail.New(fail.IOError, "", "read %q: %w", f.Name(), err)
+	for _, span := range spans {
+		buf := make([]byte, min(size, span))
+		if _, err := f.ReadAt(buf, 0); err != nil {
+			return chain.Line{}, fail.New(fail.IOError, "", "read %q: %w", f.Name(), err)
+		}
+		if end := bytes.IndexByte(buf, '\n') + 1; end > 0 {
+			l, reason := chain.Parse(buf[:end])
+			if reason != "" {
+				return chain.Line{}, nil
+			}
+			return l, nil
+		}
 	}
-	text, _, _ := strings.Cut(string(buf), "\n")
-	l, reason := chain.Parse([]byte(text + "\n"))
-	if reason != "" {
-		return chain.Line{}, nil
-	}
-	return l, nil
+	return chain.Line{}, nil
 }
+
+// spans are what is read for one line: what most have, and what any may have.
+var spans = []int64{4 << 10, chain.MaxLine + 1}
